@@ -1,0 +1,43 @@
+# Two commands on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test check install system bench clean
+
+help:  ## what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+demo: $(VENV)/.demo system  ## install and run the demo study to its summary
+	$(BIN)/recurve-eval run experiment=demo
+
+test: $(VENV)/.dev system  ## install, then lint, types, import rules and every test
+	PATH="$(abspath $(BIN)):$$PATH" scripts/check
+	PATH="$(abspath $(BIN)):$$PATH" scripts/test
+
+check: $(VENV)/.dev  ## lint, types and import rules only
+	PATH="$(abspath $(BIN)):$$PATH" scripts/check
+
+bench: $(VENV)/.dev system  ## the benchmarks, as ratios within one run
+	PATH="$(abspath $(BIN)):$$PATH" scripts/bench/run
+
+install: $(VENV)/.dev system  ## everything for development
+
+system:
+	@scripts/system-packages
+
+$(VENV)/bin/python:
+	$(PYTHON) scripts/require-python
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python requirements.lock pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+clean:  ## remove the virtual environment and caches (never outputs)
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build

@@ -1,0 +1,150 @@
+"""Held-out modules: compiled from memory under unguessable names, their comparisons watched.
+
+In a process that the submission shares, each ``==``, ``!=``-free comparison and membership test of a
+held-out module is compiled into a call that repeats it against a value nobody can know. An object
+that claims to be equal to that too is lying, and the grading is tampered with.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.machinery
+import os
+import random
+import sys
+import types
+from typing import Any, Callable, Sequence
+
+_dice = random.SystemRandom()
+
+
+class Wrong:
+    """An object nobody can guess: equal to itself alone, of no use as a number, text or container."""
+
+    __slots__ = ("secret",)
+
+    def __init__(self) -> None:
+        self.secret = os.urandom(16)
+
+
+def twin(value: Any) -> Any:
+    """Something of the same type that differs from ``value`` in a way nobody can guess."""
+    kind, noise = type(value), os.urandom(8).hex()
+    if kind is int:
+        return value + _dice.randrange(1 << 40, 1 << 50)
+    if kind is float and abs(value) < 1e300:
+        return value * 3.0 + _dice.uniform(1e9, 1e12)
+    if kind is str:
+        return value + noise
+    if kind is bytes:
+        return value + noise.encode()
+    if kind is list or kind is tuple:
+        return value + kind([noise])
+    if kind is dict:
+        return dict(value, **{noise: noise}) if all(type(key) is str for key in value) else Wrong()
+    if kind is set or kind is frozenset:
+        return value | {noise}
+    return Wrong()
+
+
+def _is_true(verdict: Any) -> bool:
+    return verdict is True or (type(verdict).__name__ in ("bool_", "bool") and bool(verdict))
+
+
+def _claims(compare: Callable[[], Any]) -> bool:
+    try:
+        return _is_true(compare())
+    except Exception:
+        return False
+
+
+class Watch:
+    """Comparisons that catch a lying object in the act; ``accuse`` is told of it at once."""
+
+    def __init__(self, accuse: Callable[[str], None]) -> None:
+        self._accuse = accuse
+
+    def equal(self, left: Any, right: Any) -> Any:
+        early = _dice.random() < 0.5
+        if early:
+            self.cross_check(left, right)
+        verdict = left == right
+        if not early or _dice.random() < 0.5:
+            self.cross_check(left, right)
+        return verdict
+
+    def cross_check(self, left: Any, right: Any) -> None:
+        trials = [lambda: left == twin(right), lambda: twin(left) == right, lambda: left == Wrong(), lambda: Wrong() == right]
+        _dice.shuffle(trials)
+        if any(_claims(trial) for trial in trials):
+            self._accuse("an object claims to be equal to an unguessable value")
+
+    def contains(self, left: Any, right: Any) -> Any:
+        if _claims(lambda: twin(left) in right and Wrong() in right):
+            self._accuse("a container claims to hold an unguessable value")
+        return left in right
+
+    def below(self, left: Any, right: Any) -> Any:
+        return self._ordered(left < right, lambda: right < left)
+
+    def above(self, left: Any, right: Any) -> Any:
+        return self._ordered(left > right, lambda: right > left)
+
+    def _ordered(self, verdict: Any, reverse: Callable[[], Any]) -> Any:
+        if _is_true(verdict) and _claims(reverse):
+            self._accuse("an object claims to be both below and above another")
+        return verdict
+
+
+_OPERATIONS = {ast.Eq: "equal", ast.In: "contains", ast.Lt: "below", ast.Gt: "above"}
+
+
+class _Instrument(ast.NodeTransformer):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        method = _OPERATIONS.get(type(node.ops[0])) if len(node.ops) == 1 else None
+        if method is None:
+            return node
+        watch = ast.Attribute(ast.Name(self._name, ast.Load()), method, ast.Load())
+        return ast.copy_location(ast.Call(watch, [node.left, node.comparators[0]], []), node)
+
+
+def compiled(source: bytes, label: str, watch_name: str | None) -> types.CodeType:
+    tree = ast.parse(source, label)
+    if watch_name is not None:
+        tree = ast.fix_missing_locations(_Instrument(watch_name).visit(tree))
+    return compile(tree, label, "exec", dont_inherit=True)
+
+
+class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Loads held-out sources from memory. They find each other by file name; nobody else is told any."""
+
+    def __init__(self, files: dict[str, bytes], watch: Watch | None) -> None:
+        self._watch, self._watch_name = watch, "_" + os.urandom(8).hex() if watch else None
+        self._sources = {os.path.basename(path)[:-3]: source for path, source in files.items() if path.endswith(".py")}
+
+    def code(self) -> dict[str, types.CodeType]:
+        """Compile everything. Raises SyntaxError, which is the harness's fault and not the submission's."""
+        self._code = {
+            stem: compiled(source, "<held-out %s>" % stem, self._watch_name) for stem, source in self._sources.items()
+        }
+        return self._code
+
+    def load(self, stem: str, **names: Any) -> types.ModuleType:
+        module = types.ModuleType("m" + os.urandom(12).hex())
+        module.__dict__.update(names)
+        sys.modules[module.__name__] = module
+        self.exec_module(module, stem)
+        return module
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        return importlib.machinery.ModuleSpec(name, self) if name in self._sources else None
+
+    def exec_module(self, module: types.ModuleType, stem: str = "") -> None:
+        if self._watch_name is not None:
+            module.__dict__[self._watch_name] = self._watch
+        exec(self._code[stem or module.__name__], module.__dict__)

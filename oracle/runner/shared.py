@@ -1,0 +1,96 @@
+"""A grading whose tests share one process with the submission, for tests that need its live objects."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from . import guard
+from .conventions import CONVENTIONS, HarnessFault, Stage, describe
+from .heldout import HeldOut, Watch
+from .report import Channel
+
+_RUNNER = os.path.dirname(os.path.abspath(__file__))
+
+
+class _NotLoaded(Exception):
+    pass
+
+
+def run(job: dict[str, Any], channel: Channel, work: str) -> None:
+    """Grade in this process and report; the process is of no further use afterwards."""
+    try:
+        stage = _prepare(job, channel)
+        CONVENTIONS[job["convention"]](stage, lambda: _load(job, channel, stage, work))
+    except _NotLoaded as error:
+        channel.tell("load_error", message=str(error))
+    except HarnessFault as error:
+        channel.tell("harness", message=str(error))
+    except BaseException as error:
+        channel.tell("load_error", message="the held-out tests did not run: " + describe(error))
+    flush()
+    channel.tell("finish")
+
+
+def flush() -> None:
+    """Let go what Python still holds of the output: the process is killed as soon as it has reported."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            continue
+
+
+def _prepare(job: dict[str, Any], channel: Channel) -> Stage:
+    watch = Watch(lambda what: channel.tell("tamper", what=what))
+    held = HeldOut(job["held_out"], watch)
+    try:
+        held.code()
+    except SyntaxError as error:
+        raise HarnessFault("the held-out tests do not compile: " + describe(error)) from None
+    guard.set_cross_check(watch.cross_check)
+    stage = Stage(channel, held, watch, job["params"], guard.snapshot(job["convention"]).changed)
+    sys.meta_path.append(held)
+    hide_runner()
+    guard.arm(trusted_paths(), ("/proc", _RUNNER))
+    return stage
+
+
+def _load(job: dict[str, Any], channel: Channel, stage: Stage, work: str) -> Any:
+    module = load_submission(job["params"].get("module"), work)
+    changed = stage.changed()
+    if changed:
+        channel.tell("tamper", what=changed)
+    channel.tell("loaded")
+    return module
+
+
+def load_submission(name: str | None, work: str) -> Any:
+    """Import the submission's module from ``work``. Raises _NotLoaded with what went wrong."""
+    sys.path.append(work)
+    sys.pycache_prefix = work + "/." + os.urandom(8).hex()
+    importlib.invalidate_caches()
+    if name is None:
+        return None
+    try:
+        return importlib.import_module(name)
+    except BaseException as error:
+        raise _NotLoaded("%s could not be loaded: %s" % (name, describe(error))) from None
+
+
+def hide_runner() -> None:
+    """Submissions find nothing of the runner by name."""
+    for name in [name for name in sys.modules if name == "runner" or name.startswith("runner.")]:
+        del sys.modules[name]
+    sys.modules["__main__"].__dict__.clear()
+    sys.argv[:] = [""]
+
+
+def trusted_paths() -> tuple[str, ...]:
+    """Prefixes of file names whose code may use introspection: the interpreter's own and the runner's."""
+    return (*(path + "/" for path in sys.path), _RUNNER + "/", "<frozen ", "<held-out ")
+
+
+NotLoaded = _NotLoaded

@@ -1,0 +1,1 @@
+"""Agents: whatever works in a workspace on a prompt and stops."""

@@ -1,0 +1,109 @@
+"""A simulated agent of stated skill. It calls no model, costs nothing, and every report says so.
+
+Its draws are hashes of (agent seed, task, model name, seed, stream, cycle), so a run repeats exactly, paired arms start
+from the same first draft, and another stream is an independent repetition. It works like a real agent does: through
+commands in the sandbox, leaving a run record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from recurve_eval.agents._hostile import BEHAVIOURS, script_of
+from recurve_eval.agents._script import SHELL, put, write_files
+from recurve_eval.agents.record import read_record, turn_of
+from recurve_eval.domain import JSON, Solutions, Turn
+from recurve_eval.errors import ConfigError, UnknownName
+from recurve_eval.ports import Command, Session, TurnRequest
+
+
+@dataclass
+class ScriptedAgent:
+    """Fields
+    ------
+    seed : part of every draw; another seed is another agent of the same skill.
+    overconfidence : probability, 0 to 1, that it declares wrong work done.
+    repair : probability, 0 to 1, that a rejection fed back turns wrong work into right work on the next cycle.
+    behaviour : ``honest``, or one of the ways to misbehave that the harness has to survive.
+    """
+
+    name: str = "scripted"
+    seed: int = 0
+    overconfidence: float = 1.0
+    repair: float = 0.5
+    behaviour: str = "honest"
+    paid = False
+    simulated = True
+
+    def pins(self) -> Mapping[str, JSON]:
+        for field in ("overconfidence", "repair"):
+            _probability(f"agent.{field}", getattr(self, field))
+        if self.behaviour != "honest" and self.behaviour not in BEHAVIOURS:
+            raise UnknownName("behaviour", self.behaviour, ["honest", *BEHAVIOURS], "agent.behaviour")
+        return {
+            "seed": self.seed,
+            "overconfidence": self.overconfidence,
+            "repair": self.repair,
+            "behaviour": self.behaviour,
+        }
+
+    def check(self) -> str | None:
+        return None
+
+    def run(self, request: TurnRequest, session: Session) -> Turn:
+        if request.answers is None:
+            raise ConfigError("the scripted agent plays from a task's solutions; this benchmark gives none")
+        right = self._is_right(request, request.cycle)
+        kind, files = ("canonical", request.answers.canonical) if right else self._wrong(request, request.answers)
+        done = right or self._draw(request, "declare", request.cycle) < self.overconfidence
+        record = self._record(request, files, done, kind)
+        script = write_files(files) + put(record, b'"$RECURVE_RESULT_FILE"')
+        if self.behaviour != "honest":
+            script += script_of(self.behaviour, request.task.capture.paths[0])
+        finished = session.run(Command(SHELL, script, timeout_s=request.allowance.wall_s))
+        turn = turn_of(finished, read_record(session), paid=False)
+        return replace(turn, detail=f"simulated: {kind} solution {turn.detail}".strip())
+
+    def _is_right(self, request: TurnRequest, cycle: int) -> bool:
+        """Whether the work is right after ``cycle``: right work stays right, wrong work may be repaired."""
+        skill = request.model.skill
+        if skill is None:
+            raise ConfigError(f"model '{request.model.name}' states no skill: a scripted agent needs model.skill")
+        _probability("model.skill", skill)
+        if self._draw(request, "solve", 1) < skill:
+            return True
+        return any(self._draw(request, "repair", later) < self.repair for later in range(2, cycle + 1))
+
+    def _wrong(self, request: TurnRequest, answers: Solutions) -> tuple[str, Mapping[str, bytes]]:
+        if not answers.known_bad:
+            return "unfinished", dict.fromkeys(answers.canonical, b"raise NotImplementedError\n")
+        pick = int(self._draw(request, "wrong", request.cycle) * len(answers.known_bad))
+        bad = answers.known_bad[pick]
+        return bad.kind, bad.files
+
+    def _record(self, request: TurnRequest, files: Mapping[str, bytes], done: bool, kind: str) -> bytes:
+        written = sum(map(len, files.values()))
+        thought = int(400 * self._draw(request, "tokens", request.cycle))
+        record = {
+            "simulated": True,
+            "model": request.model.id or request.model.name,
+            "tokens": {"input": 400 + len(request.prompt) // 4, "output": written // 4 + thought, "cached": 0},
+            "cost_usd": 0.0,
+            "steps": 1,
+            "declared_done": done,
+            "summary": f"simulated: wrote the {kind} solution",
+        }
+        return json.dumps(record).encode()
+
+    def _draw(self, request: TurnRequest, purpose: str, cycle: int) -> float:
+        """A number in [0, 1), uniform over its coordinates."""
+        where = [purpose, self.seed, request.task.id, request.model.name, request.seed, request.stream, cycle]
+        return int.from_bytes(hashlib.sha256(json.dumps(where).encode()).digest()[:6]) / 2**48
+
+
+def _probability(name: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise ConfigError(f"{name} is a probability from 0 to 1; got {value}")

@@ -1,0 +1,226 @@
+"""Figures of a summary, as SVG and PNG whose bytes depend on the summary alone.
+
+Colours are Okabe and Ito's and every category also differs in marker or hatching, so that the figures
+read in grey. Matplotlib is used without pyplot and without the user's matplotlibrc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from recurve_eval.analysis.format import Data, defined
+
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
+OUTCOMES = (
+    ("shipped_good", "shipped, good", GREEN, ""),
+    ("shipped_bad", "shipped, bad", RED, "xxx"),
+    ("withheld_good", "withheld, good", ORANGE, "..."),
+    ("withheld_bad", "withheld, bad", BLUE, "///"),
+    ("unscored", "unscored", "#FFFFFF", ""),
+)
+MOST_PANELS = 12
+STYLE = {
+    "svg.hashsalt": "recurve_eval",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "text.parse_math": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "hatch.linewidth": 0.6,
+    "savefig.dpi": 144,
+}
+
+
+def draw_figures(data: Data, directory: Path) -> list[Path]:
+    """Draw every figure that the summary has numbers for.
+
+    Parameters
+    ----------
+    data : mapping
+        The data of summary.json.
+    directory : Path
+        Where ``NAME.svg`` and ``NAME.png`` go; created if absent.
+
+    Returns
+    -------
+    list of Path
+        Of the files written; a figure without any defined number is left out.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    with _style():
+        for name, draw in FIGURES.items():
+            figure = draw(data)
+            if figure is not None:
+                written += _save(figure, directory / name)
+    return written
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(STYLE)
+        yield
+
+
+def _save(figure: Any, stem: Path) -> list[Path]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    svg, png = stem.with_suffix(".svg"), stem.with_suffix(".png")
+    FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
+    FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
+    return [svg, png]
+
+
+def _panels(titles: Sequence[str], height: float, width: float = 6.5) -> tuple[Any, list[Any]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, 0.7 + height * len(titles)), layout="constrained")
+    axes = figure.subplots(len(titles), 1, squeeze=False)[:, 0]
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set_title(title, loc="left", fontsize=9)
+    return figure, list(axes)
+
+
+def _strata(data: Data, items: Sequence[Data]) -> list[tuple[str, list[Data]]]:
+    """Items by stratum, titled by the axes that vary; at most a dozen groups."""
+    study = data["study"]
+    axes = (("benchmark", "benchmarks"), ("model", "models"), ("agent", "agents"), ("budget", "budgets"))
+    varying = [axis for axis, many in axes if len(study[many]) > 1]
+    groups: dict[tuple[str, ...], list[Data]] = {}
+    for item in items:
+        groups.setdefault(tuple(item["stratum"].values()), []).append(item)
+    titled = [(", ".join(str(g[0]["stratum"][a]) for a in varying), g) for g in groups.values()]
+    if len(titled) > MOST_PANELS:
+        last, rest = titled[MOST_PANELS - 1], len(titled) - MOST_PANELS
+        return [*titled[: MOST_PANELS - 1], (f"{last[0]} ({rest} more strata in summary.json)", last[1])]
+    return titled
+
+
+def _caption(figure: Any, data: Data, title: str) -> None:
+    simulated = "" if data["study"]["simulated"] == "none" else " (simulated agents)"
+    figure.suptitle(f"{data['study']['name']}: {title}{simulated}", x=0.01, ha="left", fontsize=10)
+
+
+def fdr_by_arm(data: Data) -> Any:
+    """FDR of each arm with its 95% interval and raw fraction."""
+    groups = _strata(data, data["arms"])
+    figure, axes = _panels([t for t, _ in groups], 0.35 + 0.28 * max(len(g) for _, g in groups))
+    for ax, (_, arms) in zip(axes, groups, strict=True):
+        for y, arm in enumerate(arms):
+            fdr = arm["fdr"]
+            if defined(fdr["value"]):
+                low, high = fdr["interval"]["low"], fdr["interval"]["high"]
+                ax.plot([low, high], [y, y], color=BLUE, linewidth=1.4)
+                ax.plot([fdr["value"]], [y], marker="o", color=BLUE, linestyle="none")
+            text = f"{fdr['count']}/{fdr['n']}" + ("" if defined(fdr["value"]) else " undefined")
+            ax.annotate(text, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=8)
+        ax.set_yticks(range(len(arms)), [a["arm"] for a in arms])
+        ax.set_ylim(len(arms) - 0.5, -0.5)
+        ax.set_xlim(-0.02, 1.02)
+    axes[-1].set_xlabel("P(oracle fails given declared done), 95% interval")
+    _caption(figure, data, "FDR by arm")
+    return figure
+
+
+def paired_change(data: Data) -> Any:
+    """The change of P(ship bad) on every task of the primary (else the first) contrast, sorted."""
+    wanted = [c for c in data["contrasts"] if c["role"] == "primary"] or data["contrasts"][:1]
+    groups = [(t, g[0]) for t, g in _strata(data, [c for c in wanted if c["per_task"]])]
+    if not groups:
+        return None
+    figure, axes = _panels([_contrast_title(t, c) for t, c in groups], 1.7)
+    for ax, (_, c) in zip(axes, groups, strict=True):
+        values = sorted(c["per_task"].values())
+        ax.axhline(0, color=GREY, linewidth=0.8)
+        for sign, colour, marker, word in ((-1, GREEN, "v", "fewer"), (0, GREY, ".", "same"), (1, RED, "^", "more")):
+            at = [(i, v) for i, v in enumerate(values) if (v > 0) - (v < 0) == sign]
+            label = f"{word} bad shipped: {len(at)}"
+            ax.plot([i for i, _ in at], [v for _, v in at], marker, color=colour, markersize=4, label=label)
+        ax.set_ylim(-1.1, 1.1)
+        ax.set_ylabel("change")
+        ax.legend(loc="upper left", fontsize=7, frameon=False)
+    axes[-1].set_xlabel("tasks, sorted by change of P(ship bad)")
+    _caption(figure, data, "paired change on each task")
+    return figure
+
+
+def _contrast_title(where: str, c: Data) -> str:
+    names = f"{c['treatment']} against {c['baseline']}, n = {c['tasks']} tasks"
+    return f"{where}: {names}" if where else names
+
+
+def frontier(data: Data) -> Any:
+    """Change of FDR against the price in tokens, one point for each contrast."""
+    drawn = [c for c in data["contrasts"] if _on_frontier(c)]
+    if not drawn:
+        return None
+    groups = _strata(data, drawn)
+    figure, axes = _panels([t for t, _ in groups], 2.4)
+    for ax, (_, contrasts) in zip(axes, groups, strict=True):
+        ax.axhline(0, color=GREY, linewidth=0.8)
+        ax.axvline(1, color=GREY, linewidth=0.8)
+        for c in contrasts:
+            _frontier_point(ax, c)
+        ax.set_ylabel("change of FDR, points")
+    axes[-1].set_xlabel("price of trust: tokens, ratio to the baseline")
+    left = len(data["contrasts"]) - len(drawn)
+    _caption(figure, data, "what trust costs" + (f"; {left} contrasts undefined" if left else ""))
+    return figure
+
+
+def _on_frontier(c: Data) -> bool:
+    return defined(c["fdr"]["effect"]["value"]) and defined(c["price"]["ratios"]["tokens"]["ratio"]["value"])
+
+
+def _frontier_point(ax: Any, c: Data) -> None:
+    x, y = c["price"]["ratios"]["tokens"]["ratio"], c["fdr"]["effect"]
+    noise = c["role"] == "noise_floor"
+    colour = GREY if noise else BLUE
+    if defined(x["interval"]):
+        ax.plot([x["interval"]["low"], x["interval"]["high"]], [100 * y["value"]] * 2, color=colour, linewidth=0.8)
+    if defined(y["interval"]):
+        ends = [100 * y["interval"]["low"], 100 * y["interval"]["high"]]
+        ax.plot([x["value"]] * 2, ends, color=colour, linewidth=0.8)
+    ax.plot([x["value"]], [100 * y["value"]], marker="s" if noise else "o", color=colour, linestyle="none")
+    label = f"{c['treatment']} (n = {c['tasks']})"
+    ax.annotate(label, (x["value"], 100 * y["value"]), xytext=(4, 4), textcoords="offset points", fontsize=8)
+
+
+def outcome_mosaic(data: Data) -> Any:
+    """Shares of shipped and withheld, good, bad and unscored, of each arm."""
+    groups = _strata(data, data["arms"])
+    figure, axes = _panels([t for t, _ in groups], 0.4 + 0.32 * max(len(g) for _, g in groups))
+    for ax, (_, arms) in zip(axes, groups, strict=True):
+        for y, arm in enumerate(arms):
+            left = 0.0
+            for key, label, colour, hatch in OUTCOMES:
+                width = arm["outcomes"][key] / arm["n"]
+                ax.barh(y, width, left=left, height=0.75, color=colour, hatch=hatch, edgecolor="black",
+                        linewidth=0.5, label=label if y == 0 else None)  # fmt: skip
+                left += width
+            ax.annotate(f"n = {arm['n']}", (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=8)
+        ax.set_yticks(range(len(arms)), [a["arm"] for a in arms])
+        ax.set_ylim(len(arms) - 0.5, -0.5)
+        ax.set_xlim(0, 1)
+    axes[-1].set_xlabel("share of cells")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=7, frameon=False)
+    _caption(figure, data, "what became of the work")
+    return figure
+
+
+FIGURES: Mapping[str, Callable[[Data], Any]] = {
+    "fdr_by_arm": fdr_by_arm,
+    "paired_change": paired_change,
+    "frontier": frontier,
+    "outcome_mosaic": outcome_mosaic,
+}

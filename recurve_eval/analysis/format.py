@@ -1,0 +1,107 @@
+"""Numbers as words: one spelling each, whatever the locale."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Data = Mapping[str, Any]
+
+
+def defined(value: Any) -> bool:
+    return not (isinstance(value, Mapping) and "undefined" in value)
+
+
+def rate(r: Data) -> str:
+    """``7/164 = 4.3% [2.1, 8.6]``, or the empty fraction where undefined."""
+    if not defined(r["value"]):
+        return f"{r['count']}/{r['n']} undefined"
+    return f"{r['count']}/{r['n']} = {100 * r['value']:.1f}% [{_percent(r['interval'])}]"
+
+
+def _percent(interval: Data) -> str:
+    return f"{100 * interval['low']:.1f}, {100 * interval['high']:.1f}"
+
+
+def change(e: Data) -> str:
+    """An effect in percentage points: ``-4.3 [-8.0, -0.6]``."""
+    if not defined(e["value"]):
+        return "undefined"
+    if not defined(e["interval"]):
+        return f"{signed(e['value'])} (no interval)"
+    return f"{signed(e['value'])} [{signed(e['interval']['low'])}, {signed(e['interval']['high'])}]"
+
+
+def signed(share: float) -> str:
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text
+
+
+def times(e: Data) -> str:
+    """A ratio: ``x1.42 [1.30, 1.60]``."""
+    if not defined(e["value"]):
+        return "undefined"
+    if not defined(e["interval"]):
+        return f"x{e['value']:.2f} (no interval)"
+    return f"x{e['value']:.2f} [{e['interval']['low']:.2f}, {e['interval']['high']:.2f}]"
+
+
+def p_value(test: Any) -> str:
+    """A p-value to three digits, from a test or a bare number."""
+    if not defined(test):
+        return "undefined"
+    p = test["p_value"] if isinstance(test, Mapping) else test
+    return "<0.0001" if p < 0.0001 else f"{p:.3g}" if p < 0.1 else f"{p:.2f}"
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A plain number with thousands separated, or ``undefined``."""
+    if not defined(value):
+        return "undefined"
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def reasons(values: Iterable[Any]) -> list[str]:
+    """The distinct reasons among values, in order."""
+    return list(dict.fromkeys(v["undefined"] for v in values if not defined(v)))
+
+
+def plural(n: int, noun: str) -> str:
+    """``1 task``, ``2 tasks``."""
+    return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
+def escape(text: Any) -> str:
+    """Text for a cell of a table: task ids and arm names come from outside and may hold anything."""
+    return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", " ".join(str(text).split()))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A Markdown table; cells are taken as they are."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def listed(items: Sequence[str], most: int = 20) -> str:
+    """The first items and how many more there are."""
+    shown = ", ".join(escape(i) for i in items[:most])
+    return shown + (f" and {len(items) - most} more (all in summary.json)" if len(items) > most else "")
+
+
+class Labels:
+    """Names a stratum by the axes that vary in the study, and says the rest once."""
+
+    AXES = (("benchmark", "benchmarks"), ("model", "models"), ("agent", "agents"), ("budget", "budgets"))
+
+    def __init__(self, study: Data) -> None:
+        self.varying = [axis for axis, many in self.AXES if len(study[many]) > 1]
+        self.fixed = {axis: study[many][0] for axis, many in self.AXES if len(study[many]) == 1}
+
+    def cells(self, stratum: Data) -> list[str]:
+        return [escape(stratum[axis]) for axis in self.varying]
+
+    def of(self, stratum: Data) -> str:
+        return ", ".join(f"{axis} {escape(stratum[axis])}" for axis in self.varying)

@@ -1,0 +1,334 @@
+"""The composition root: from overrides to a study of instantiated parts.
+
+Hydra composes, :mod:`recurve_eval.config` validates, this module instantiates, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from recurve_eval import config as cfg
+from recurve_eval import provenance
+from recurve_eval.axes import Override, Point, labels, spread
+from recurve_eval.capture import check_paths
+from recurve_eval.cell import Adapters
+from recurve_eval.domain import JSON, Coordinates, OracleEnv, canonical_json
+from recurve_eval.errors import ConfigError, Drift, UnknownName
+from recurve_eval.plan import Condition, Plan, select_tasks
+from recurve_eval.ports import Covering
+from recurve_eval.resources import conf_dir
+
+CONFIG_NAME = "config"
+KERNEL = ("domain", "cell", "capture", "leak", "workspace", "results", "controllers.endings")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A plan with its parts, ready to run. ``config`` is what all conditions share."""
+
+    plan: Plan
+    config: Mapping[str, Any]
+    adapters: tuple[Adapters, ...]
+    envs: tuple[OracleEnv, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def run_dir(self) -> Path:
+        return self.plan.directory(Path(self.config["run"]["outputs"]))
+
+    def lock(self) -> dict[str, JSON]:
+        """oracle.lock.json: every distinct oracle environment of the plan."""
+        envs = {e.hash: e for e in self.envs}
+        return {
+            "schema": 1,
+            "environments": {
+                h: {"backend": e.backend, "isolation": e.isolation, "image_digest": e.image_digest, "facts": e.facts}
+                for h, e in sorted(envs.items())
+            },
+        }
+
+
+def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = None) -> Study:
+    """Compose, validate, instantiate and pin. Hydra must be initialised; nothing is written or spent.
+
+    Parameters
+    ----------
+    overrides : sequence of str
+        Task overrides as on the command line, axes included.
+    params : mapping, optional
+        Axes from ``hydra.sweeper.params`` that win over the experiment's own.
+
+    Raises
+    ------
+    ConfigError, Drift
+    """
+    points = list(_points(list(overrides), params or {}))
+    maker = _Maker()
+    conditions, adapters, envs = [], [], []
+    for index, point in enumerate(points):
+        config = compose(point.overrides)
+        parts, env = maker.parts(config)
+        conditions.append(maker.condition(index, config, point, parts, env))
+        adapters.append(parts)
+        envs.append(env)
+    shared = _shared([c.config for c in conditions], points)
+    plan = Plan(conditions, shared["study"], shared["analysis"])
+    _expect(plan, shared["pins"], envs)
+    return Study(plan, shared, tuple(adapters), tuple(envs), tuple(points))
+
+
+def compose(overrides: Iterable[str]) -> dict[str, Any]:
+    """One validated configuration. Raises ConfigError with the known choices."""
+    composed = _compose(list(overrides))
+    with open_dict(composed):
+        runtime = composed.pop("hydra").runtime
+    return cfg.validate(composed, {str(k).split("@")[0]: str(v) for k, v in runtime.choices.items()})
+
+
+def _compose(overrides: list[str]) -> DictConfig:
+    try:
+        return hydra.compose(CONFIG_NAME, overrides, return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise explain(error) from None
+
+
+def explain(error: Exception) -> ConfigError:
+    """Hydra's error as one of ours: what is wrong, the known choices, a guess."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        return UnknownName("option", f"{group}={name}", [f"{group}={o}" for o in error.options])
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = lines[0] if lines else type(error).__name__
+    if isinstance(error, OverrideParseException):
+        return ConfigError(f"cannot read the override '{error.override}': {message}")
+    if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
+        key = message.split("'")[1]
+        return UnknownName("key", key, _known_keys(), "the configuration")
+    return ConfigError(message)
+
+
+def _known_keys() -> list[str]:
+    if not GlobalHydra.instance().is_initialized():
+        return [*cfg.PLAIN, *cfg.ADAPTERS, *cfg.SCALARS, "gate", "experiment"]
+    tree = OmegaConf.to_container(hydra.compose(CONFIG_NAME), resolve=False)
+    keys = [key for key, _ in cfg.leaves(tree) if "_target_" not in key]
+    return [*keys, *cfg.ADAPTERS, "model", "budget", "arm", "gate/checks", "analysis", "experiment"]
+
+
+# -- axes -----------------------------------------------------------------------------------------
+
+
+def _points(overrides: list[str], params: Mapping[str, Any]) -> Iterable[Point]:
+    parsed = _parse(overrides)
+    experiments = next((o for o in parsed if o.key == "experiment"), None)
+    if experiments is None or not experiments.swept:
+        return spread(parsed, {**_declared_axes(parsed), **_axes(params)})
+    rest = [o for o in parsed if o is not experiments]
+    every: list[Point] = []
+    for choice in experiments.choices:
+        fixed = [*rest, Override("experiment", (choice,), swept=False)]
+        every += spread(fixed, {**_declared_axes(fixed), **_axes(params)})
+    return every
+
+
+def _parse(overrides: Sequence[str]) -> list[Override]:
+    try:
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+    except HydraException as error:
+        raise explain(error) from None
+    out = []
+    for item in parsed:
+        line = item.input_line or ""
+        if item.is_sweep_override():
+            key = item.get_key_element()
+            out.append(Override(key, tuple(f"{key}={v}" for v in item.sweep_string_iterator()), swept=True))
+        else:
+            out.append(Override(item.get_key_element(), (line,), swept=False))
+    return out
+
+
+def _declared_axes(overrides: Sequence[Override]) -> dict[str, Override]:
+    fixed = [o.choices[0] for o in overrides if not o.swept]
+    params = OmegaConf.to_container(_compose(fixed), resolve=False)["hydra"]["sweeper"].get("params")  # type: ignore[index,call-overload]
+    return _axes(params or {})
+
+
+def _axes(params: Mapping[str, Any]) -> dict[str, Override]:
+    return {o.key: o for o in _parse([f"{key}={value}" for key, value in params.items()])}
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+class _Maker:
+    """Instantiates each distinct node once; conditions that share a node share the part."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+        self._pins: dict[int, Mapping[str, JSON]] = {}
+        self._tasks: dict[tuple[int, str], tuple[str, ...]] = {}
+        self._admitted: set[tuple[int, int, tuple[str, ...]]] = set()
+
+    def make(self, node: Mapping[str, Any]) -> Any:
+        fields = {k: v for k, v in node.items() if k != "select"}
+        key = canonical_json(fields)
+        if key not in self._made:
+            try:
+                self._made[key] = hydra.utils.instantiate(fields, _convert_="all")
+            except hydra.errors.InstantiationException as error:
+                cause = error.__cause__
+                raise (cause if isinstance(cause, ConfigError) else ConfigError(str(error))) from None
+        return self._made[key]
+
+    def parts(self, config: Mapping[str, Any]) -> tuple[Adapters, OracleEnv]:
+        components = tuple(self.make(node) for node in config["gate"].values() if node is not None)
+        parts = Adapters(
+            benchmark=self.make(config["task"]),
+            agent=self.make(config["agent"]),
+            sandbox=self.make(config["sandbox"]),
+            components=components,
+            controller=self.make(config["controller"]),
+            oracle=self.make(config["oracle"]),
+        )
+        if parts.controller.runs_gate and not any(c.binding for c in components):
+            arm, controller = config["arm"]["name"], config["controller"]["name"]
+            raise ConfigError(f"arm {arm}: controller '{controller}' needs a binding check; choose gate/checks=...")
+        return parts, parts.oracle.env()
+
+    def condition(
+        self, index: int, config: dict[str, Any], point: Point, parts: Adapters, env: OracleEnv
+    ) -> Condition:
+        tasks = self._select(parts, config["task"]["select"] if "select" in config["task"] else "all")
+        self._admit(parts, tasks, config["seed"])
+        pins = {name: self._pins_of(getattr(parts, name)) for name in ("benchmark", "agent", "sandbox", "controller")}
+        pins["gate"] = {c.name: self._pins_of(c) for c in parts.components}
+        pins["oracle"] = env.hash
+        pins["code"] = _code(parts)
+        return Condition(
+            index, config, cfg.verdict_part(config), pins, labels(config, point.swept), tasks,
+            paid=parts.agent.paid, simulated=parts.agent.simulated,
+        )  # fmt: skip
+
+    def _pins_of(self, part: Any) -> Mapping[str, JSON]:
+        if id(part) not in self._pins:
+            self._pins[id(part)] = dict(part.pins())
+        return self._pins[id(part)]
+
+    def _select(self, parts: Adapters, select: Any) -> tuple[str, ...]:
+        key = (id(parts.benchmark), canonical_json(select))
+        if key not in self._tasks:
+            self._tasks[key] = select_tasks(list(parts.benchmark.task_ids()), select)
+        return self._tasks[key]
+
+    def _admit(self, parts: Adapters, tasks: tuple[str, ...], seed: int) -> None:
+        """Find what would stop a cell, before any cell runs."""
+        if isinstance(parts.agent, Covering):
+            missing = parts.agent.covers(tasks, [seed])
+            if missing:
+                raise ConfigError(f"agent '{parts.agent.name}' has nothing for {', '.join(map(str, missing[:5]))}")
+        for part in (None, *parts.components):
+            key = (id(parts.benchmark), id(part), tasks)
+            if key in self._admitted:
+                continue
+            self._admitted.add(key)
+            for task_id in tasks:
+                task = parts.benchmark.task(task_id)
+                problem = part.admits(task) if part is not None else check_paths(task.capture)
+                if problem:
+                    raise ConfigError(problem)
+
+
+def _code(parts: Adapters) -> str:
+    """Hash of the source that produces a verdict: the kernel's and that of every adapter in use."""
+    used = (parts.benchmark, parts.agent, parts.sandbox, parts.controller, parts.oracle, *parts.components)
+    modules = {f"recurve_eval.{name}" for name in KERNEL} | {type(p).__module__ for p in used}
+    return provenance.code_hash(tuple(sorted(modules)))
+
+
+def _shared(configs: Sequence[Mapping[str, Any]], points: Sequence[Point]) -> dict[str, Any]:
+    """What all conditions must agree on. Raises ConfigError naming both sides of a contradiction."""
+    first = configs[0]
+    for config, point in zip(configs[1:], points[1:], strict=True):
+        for group in cfg.PLAN_LEVEL:
+            mine, other = dict(cfg.leaves(first[group])), dict(cfg.leaves(config[group]))
+            for key in sorted(mine.keys() | other.keys()):
+                if mine.get(key) != other.get(key):
+                    a, b = " ".join(points[0].overrides) or "defaults", " ".join(point.overrides)
+                    raise ConfigError(
+                        f"the conditions of one plan contradict each other on {group}.{key}: "
+                        f"{mine.get(key)!r} ({a}) against {other.get(key)!r} ({b}). Run them as two studies"
+                    )
+    return {group: first[group] for group in cfg.PLAN_LEVEL}
+
+
+def _expect(plan: Plan, pins: Mapping[str, Any], envs: Sequence[OracleEnv]) -> None:
+    """Hold the plan against what the study says it expects."""
+    found: dict[str, set[Any]] = {
+        "dataset_hash": {c.pins["benchmark"].get("dataset_hash") for c in plan.conditions},
+        "oracle_env_hash": {e.hash for e in envs},
+        "plan_hash": {plan.hash},
+    }
+    for key, expected in pins.items():
+        if expected is not None and found[key] != {expected}:
+            got = ", ".join(sorted(map(str, found[key])))
+            raise Drift(f"pins.{key} expects {expected} and finds {got}: find out what moved, or set the pin anew")
+
+
+def initialised(config_dir: Path | None = None) -> Any:
+    """Context manager: Hydra initialised on the shipped configuration, for use outside its command line."""
+    return hydra.initialize_config_dir(str(config_dir or conf_dir()), version_base="1.3")
+
+
+def job_text(composed: DictConfig) -> tuple[str, str]:
+    """What a launcher composed for a job: its cell id, and the rest as YAML (the same for a condition's jobs)."""
+    cell_id = str(composed.get("cell_id") or "")
+    rest = composed.copy()
+    with open_dict(rest):
+        rest.cell_id = None
+    return cell_id, OmegaConf.to_yaml(rest)
+
+
+def job_parts(text: str, index: int, at: Coordinates) -> tuple[Condition, Adapters, OracleEnv]:
+    """The parts of one condition, from the YAML of :func:`job_text`."""
+    loaded = OmegaConf.create(text)
+    assert isinstance(loaded, DictConfig)
+    config = cfg.validate(loaded)
+    maker = _Maker()
+    parts, env = maker.parts(config)
+    condition = maker.condition(index, config, Point((), ()), parts, env)
+    return replace(condition, labels=at), parts, env
+
+
+def through_hydra(job: Callable[[Any, Path], None]) -> None:
+    """Run ``sys.argv`` through Hydra's own command line; ``job`` is what a stock launcher's job does.
+
+    Raises ConfigError for whatever Hydra cannot compose.
+    """
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that errors arrive here and not as Hydra's exit
+
+    def task(composed: DictConfig) -> None:
+        job(composed, Path(HydraConfig.get().sweep.dir))
+
+    try:
+        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise explain(error) from None
+
+
+def each_option(group: str) -> Iterator[tuple[str, Any]]:
+    """Every option of an adapter group, instantiated as the shipped configuration has it."""
+    maker = _Maker()
+    for name in GlobalHydra.instance().config_loader().get_group_options(group):
+        yield name, maker.make(compose([f"{group}={name}"])[group])

@@ -1,0 +1,101 @@
+"""From override strings to the conditions they span: axes, their order, and the labels of cells."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recurve_eval.domain import Coordinates
+from recurve_eval.errors import ConfigError
+
+# Which coordinate a swept key varies. What is not here belongs to the plan as a whole.
+AXIS_OF = {
+    "task": "benchmark",
+    "model": "model",
+    "agent": "agent",
+    "sandbox": "agent",
+    "budget": "budget",
+    "arm": "arm",
+    "gate": "arm",
+    "controller": "arm",
+    "seed": "seed",
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One choice on every axis: the overrides to compose, and which of them are swept."""
+
+    overrides: tuple[str, ...]
+    swept: tuple[tuple[str, str], ...]  # key, value
+
+
+@dataclass(frozen=True)
+class Override:
+    """One parsed override: its key and the values it gives, each as an override string."""
+
+    key: str
+    choices: tuple[str, ...]  # override strings, such as "arm=A0"
+    swept: bool
+
+
+def spread(overrides: Sequence[Override], params: Mapping[str, Override]) -> Iterator[Point]:
+    """The points of a sweep, the last axis varying fastest.
+
+    Parameters
+    ----------
+    overrides : sequence of Override
+        What the user gave; it wins over ``params`` key by key.
+    params : mapping
+        Axes that the experiment declares (``hydra.sweeper.params``).
+    """
+    given = {o.key for o in overrides}
+    every = [*overrides, *(p for key, p in params.items() if key not in given)]
+    for axis in every:
+        if axis.swept:
+            _refuse_plan_wide(axis.key)
+    for choice in itertools.product(*(axis.choices for axis in every)):
+        swept = tuple(
+            (axis.key, text.split("=", 1)[1]) for axis, text in zip(every, choice, strict=True) if axis.swept
+        )
+        yield Point(tuple(choice), swept)
+
+
+def _refuse_plan_wide(key: str) -> None:
+    head = _head(key)
+    if head not in AXIS_OF and key != "experiment":
+        axes = ", ".join(sorted(AXIS_OF))
+        raise ConfigError(f"'{key}' cannot be swept: all cells of a plan share it. Axes: {axes}, and keys below them")
+    if key == "task.select":
+        raise ConfigError("'task.select' cannot be swept: give one selection, e.g. 'task.select=[a,b]' in quotes")
+
+
+def _head(key: str) -> str:
+    return key.lstrip("+~").split("@")[0].replace("/", ".").split(".")[0]
+
+
+def labels(config: Mapping[str, Any], swept: Sequence[tuple[str, str]]) -> Coordinates:
+    """The coordinates of a condition's cells, with an empty task id.
+
+    Options label themselves by their ``name``; a swept key below an option (``agent.skill=0.5,0.9``)
+    is added to the label, so that no two conditions share one.
+    """
+    suffix: dict[str, list[str]] = {}
+    for key, value in swept:
+        if key not in ("arm", "task", "model", "agent", "budget", "seed", "experiment"):
+            suffix.setdefault(AXIS_OF[_head(key)], []).append(f"{key}={value}")
+
+    def label(axis: str, name: str) -> str:
+        return f"{name}[{','.join(suffix[axis])}]" if axis in suffix else name
+
+    return Coordinates(
+        benchmark=label("benchmark", config["task"]["name"]),
+        task_id="",
+        model=label("model", config["model"]["name"]),
+        agent=label("agent", config["agent"]["name"]),
+        arm=label("arm", config["arm"]["name"]),
+        budget=label("budget", config["budget"]["name"]),
+        seed=int(config["seed"]),
+    )

@@ -1,0 +1,22 @@
+import heapq
+
+
+def build_order(needs):
+    waiting = {name: {r for r in required if r in needs} for name, required in needs.items()}
+    ready = [name for name, required in waiting.items() if not required]
+    heapq.heapify(ready)
+    needed_by = {}
+    for name, required in waiting.items():
+        for other in required:
+            needed_by.setdefault(other, []).append(name)
+    order = []
+    while ready:
+        name = heapq.heappop(ready)
+        order.append(name)
+        for other in needed_by.get(name, []):
+            waiting[other].discard(name)
+            if not waiting[other]:
+                heapq.heappush(ready, other)
+    if len(order) < len(waiting):
+        raise ValueError("packages need each other in a circle")
+    return order

@@ -1,0 +1,2 @@
+def daily_totals(events, offset_minutes):
+    raise NotImplementedError

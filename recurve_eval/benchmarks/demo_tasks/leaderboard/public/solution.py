@@ -1,0 +1,2 @@
+def leaderboard(scores):
+    raise NotImplementedError

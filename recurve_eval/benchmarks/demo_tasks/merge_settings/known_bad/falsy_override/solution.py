@@ -1,0 +1,14 @@
+import copy
+
+
+def merge_settings(base, override):
+    merged = copy.deepcopy(base)
+    for key, value in override.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            below = merged.get(key)
+            merged[key] = merge_settings(below if isinstance(below, dict) else {}, value)
+        else:
+            merged[key] = copy.deepcopy(value or base.get(key))
+    return merged

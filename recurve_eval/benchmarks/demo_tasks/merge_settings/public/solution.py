@@ -1,0 +1,2 @@
+def merge_settings(base, override):
+    raise NotImplementedError

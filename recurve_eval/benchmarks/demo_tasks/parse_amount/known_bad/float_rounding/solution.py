@@ -1,0 +1,10 @@
+import re
+
+
+def parse_amount(text, decimal="."):
+    group = "," if decimal == "." else "."
+    units = rf"([0-9]{{1,3}}(?:{re.escape(group)}[0-9]{{3}})+|[0-9]+)"
+    match = re.fullmatch(rf"(-?){units}(?:{re.escape(decimal)}([0-9]{{1,2}}))?", text.strip())
+    if match is None:
+        raise ValueError(f"not an amount: {text!r}")
+    return int(float(text.strip().replace(group, "").replace(decimal, ".")) * 100)

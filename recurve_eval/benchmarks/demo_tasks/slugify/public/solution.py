@@ -1,0 +1,2 @@
+def slugify(title, limit=40):
+    raise NotImplementedError

@@ -1,0 +1,8 @@
+def split_bill(cents, weights):
+    total = sum(weights)
+    shares = [cents * weight // total for weight in weights]
+    remainders = [cents * weight % total for weight in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda i: -remainders[i])
+    for i in by_remainder[: cents - sum(shares)]:
+        shares[i] += 1
+    return shares

@@ -1,0 +1,8 @@
+def split_bill(cents, weights):
+    if cents < 0:
+        return [-share for share in split_bill(-cents, weights)]
+    total = sum(weights)
+    shares = [cents * weight // total for weight in weights]
+    if shares:
+        shares[0] += cents - sum(shares)
+    return shares

@@ -1,0 +1,303 @@
+"""One cell, as a list of verbs.
+
+materialize -> prepare -> converse -> close -> capture -> grade -> row. A cell never raises for what
+happens inside it: trouble of the machinery seals an ``unscored`` row with its reason. The one
+exception is cancellation by the user, which seals nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from recurve_eval.capture import capture
+from recurve_eval.domain import (
+    JSON, AgentRun, Budget, Cell, Decision, Finding, GateVerdict, Grade, ModelSpec, OracleVerdict, StopReason,
+    Submission, Task, Turn, TurnStatus, UnscoredReason,
+)  # fmt: skip
+from recurve_eval.errors import Interrupted, Leak, OracleError
+from recurve_eval.evidence import CellFiles
+from recurve_eval.plan import Condition
+from recurve_eval.ports import (
+    Agent, Benchmark, Controller, GateComponent, GateContext, LoopState, OracleBackend, Sandbox, Session, TurnRequest,
+)  # fmt: skip
+from recurve_eval.workspace import materialize, remove
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """The instantiated parts of one condition."""
+
+    benchmark: Benchmark
+    agent: Agent
+    sandbox: Sandbox
+    components: tuple[GateComponent, ...]
+    controller: Controller
+    oracle: OracleBackend
+
+
+@dataclass
+class Trial:
+    """What is known of one attempt at a cell, filled in as it goes."""
+
+    cell: Cell
+    condition: Condition
+    parts: Adapters
+    files: CellFiles
+    place: Path  # a private directory of this attempt: workspace/ and scratch/
+    attempt: int
+    cancelled: threading.Event
+    task: Task | None = None
+    leak_scan: str = "not_run"
+    turns: list[Turn] = field(default_factory=list)
+    rounds: list[tuple[Finding, ...]] = field(default_factory=list)
+    gate_wall_s: float = 0.0
+    decision: Decision = Decision(stop=True, source="none", reason=StopReason.INFRA)
+    run: AgentRun | None = None
+    submission: Submission | None = None
+    grade: Grade | None = None
+    wall_s: float = 0.0
+    on_session: Callable[[Session], Any] = lambda session: None
+    sessions: list[Session] = field(default_factory=list)
+
+    def register(self, session: Session) -> None:
+        """Let a cancellation reach this session."""
+        self.sessions.append(session)
+        self.on_session(session)
+
+    @property
+    def workspace(self) -> Path:
+        return self.place / "workspace"
+
+
+def run_cell(trial: Trial) -> Trial:
+    """Carry one cell through to its grade. Raises Interrupted when the user cancelled it."""
+    started = time.perf_counter()
+    try:
+        _materialize(trial)
+        _work(trial)
+        _capture(trial)
+        _grade(trial)
+    except Interrupted:
+        raise
+    except Exception as error:
+        trial.grade = _trouble(trial, error)
+    finally:
+        _discard(trial)
+        trial.wall_s = time.perf_counter() - started
+    if trial.cancelled.is_set() and _was_cut_short(trial):
+        raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
+    trial.files.grade(trial.grade)
+    return trial
+
+
+def _discard(trial: Trial) -> None:
+    """Remove the attempt's workspace; one that resists is a fact of the machine, not of the work."""
+    try:
+        remove(trial.place)
+    except OSError as error:
+        trial.files.text("leftover.txt", f"{trial.place}: {error}\n")
+
+
+def _was_cut_short(trial: Trial) -> bool:
+    """Whether the cancellation touched this cell; one that had its verdict in hand is kept."""
+    unscored = trial.grade is None or trial.grade.verdict is OracleVerdict.UNSCORED
+    return unscored or trial.decision.reason is StopReason.CANCELLED
+
+
+def _trouble(trial: Trial, error: Exception) -> Grade:
+    """An unscored grade for whatever the machinery did wrong; the evidence keeps the whole story."""
+    reason = UnscoredReason.ORACLE_ERROR if isinstance(error, OracleError) else UnscoredReason.INFRA
+    if reason is UnscoredReason.INFRA and trial.run is None:
+        trial.decision = Decision(stop=True, source="none", reason=StopReason.INFRA)
+    trial.files.text("trouble.txt", "".join(traceback.format_exception(error)))
+    return Grade(OracleVerdict.UNSCORED, reason, f"{type(error).__name__}: {error}"[:2000])
+
+
+def _materialize(trial: Trial) -> None:
+    task = trial.task = trial.parts.benchmark.task(trial.cell.at.task_id)
+    remove(trial.place)
+    trial.place.mkdir(parents=True, mode=0o700)
+    materialize(task, trial.workspace)
+    found = trial.parts.benchmark.scanner(task.id).scan(trial.workspace)
+    trial.leak_scan = "leak" if found else "clean"
+    if found:
+        raise Leak(f"task {task.id}: the workspace holds held-out bytes, so no agent was started: {found[0]}")
+    trial.files.text("prompt.md", task.statement)
+
+
+def _work(trial: Trial) -> None:
+    """The agent and its gate, inside one sandbox session that is gone when this returns."""
+    assert trial.task is not None
+    scratch = trial.place / "scratch"
+    scratch.mkdir(mode=0o700)
+    label = f"{trial.files.run_label}.{trial.cell.cell_id}.{trial.attempt}"
+    session = trial.parts.sandbox.open(trial.workspace, scratch, label)
+    trial.register(session)
+    try:
+        context = _context(trial, session, label)
+        for component in trial.parts.components:
+            component.prepare(context)
+        _converse(trial, session, context)
+    finally:
+        departure = session.close()
+    trial.run = AgentRun(tuple(trial.turns), departure)
+
+
+def _context(trial: Trial, session: Session, label: str) -> GateContext:
+    def open_session(workspace: Path, purpose: str) -> Session:
+        scratch = workspace.parent / "scratch"
+        scratch.mkdir(mode=0o700, exist_ok=True)
+        extra = trial.parts.sandbox.open(workspace, scratch, f"{label}.{purpose}")
+        trial.register(extra)
+        return extra
+
+    assert trial.task is not None
+    return GateContext(trial.task, trial.workspace, session, trial.files.directory("gate"), open_session)
+
+
+def _converse(trial: Trial, session: Session, context: GateContext) -> None:
+    """Turns of the agent and rounds of the gate until the controller stops them."""
+    task = context.task
+    budget = Budget(**trial.condition.config["budget"])
+    prompt, cycle = task.statement, 1
+    while True:
+        if trial.cancelled.is_set():
+            raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
+        turn = trial.parts.agent.run(_request(trial, task, prompt, cycle, budget), session)
+        trial.turns.append(turn)
+        trial.files.turn(cycle, prompt, turn)
+        findings = _gather(trial, context) if turn.status is TurnStatus.COMPLETED else ()
+        exhausted, overspent = _exhausted(budget, trial)
+        empty = _nothing_to_show(trial, task)
+        state = LoopState(turn, empty, findings, cycle, budget, exhausted, overspent)
+        trial.decision = trial.parts.controller.decide(state)
+        if trial.decision.stop:
+            return
+        prompt, cycle = f"{trial.decision.feedback}\n{task.statement}", cycle + 1
+
+
+def _request(trial: Trial, task: Task, prompt: str, cycle: int, budget: Budget) -> TurnRequest:
+    model = ModelSpec(**trial.condition.config["model"])
+    answers = trial.parts.benchmark.solutions(task.id) if trial.parts.agent.simulated else None
+    stream = int(trial.condition.config["arm"]["stream"])
+    seed = trial.cell.at.seed
+    return TurnRequest(prompt, task, model, seed, cycle, _remaining(budget, trial), answers=answers, stream=stream)
+
+
+def _remaining(budget: Budget, trial: Trial) -> Budget:
+    """What is left for the next turn. A unit whose use is unknown keeps its whole bound."""
+    used = AgentUse(trial.turns, trial.gate_wall_s)
+    return replace(
+        budget,
+        wall_s=max(0.001, budget.wall_s - used.wall_s),
+        tokens=_less(budget.tokens, used.tokens),
+        usd=_less(budget.usd, used.usd),
+        steps=_less(budget.steps, used.steps),
+    )
+
+
+@dataclass(frozen=True)
+class AgentUse:
+    """Consumption so far; unknown turns count as nothing here, and the wall clock bounds them."""
+
+    turns: list[Turn]
+    gate_wall_s: float
+
+    @property
+    def wall_s(self) -> float:
+        return sum(t.wall_s for t in self.turns) + self.gate_wall_s
+
+    @property
+    def tokens(self) -> int:
+        return sum(t.usage.tokens or 0 for t in self.turns)
+
+    @property
+    def usd(self) -> float:
+        return sum(t.usage.cost_usd or 0.0 for t in self.turns)
+
+    @property
+    def steps(self) -> int:
+        return sum(t.usage.steps or 0 for t in self.turns)
+
+
+def _less(bound: Any, used: Any) -> Any:
+    return None if bound is None else max(type(bound)(0), bound - used)
+
+
+def _exhausted(budget: Budget, trial: Trial) -> tuple[str | None, bool]:
+    """The first budget with nothing left, and whether it was overrun."""
+    used = AgentUse(trial.turns, trial.gate_wall_s)
+    for unit in ("tokens", "usd", "steps"):
+        bound = getattr(budget, unit)
+        if bound is not None and getattr(used, unit) >= bound:
+            return unit, getattr(used, unit) > bound
+    if used.wall_s >= budget.wall_s:
+        return "wall", used.wall_s - trial.gate_wall_s > budget.wall_s
+    return None, False
+
+
+def _gather(trial: Trial, context: GateContext) -> tuple[Finding, ...]:
+    if not trial.parts.controller.runs_gate:
+        return ()
+    started = time.perf_counter()
+    findings = []
+    for component in trial.parts.components:
+        findings.append(component.check(context))
+        trial.files.finding(len(trial.turns), findings[-1])
+        if findings[-1].binding and findings[-1].verdict is not GateVerdict.GREEN:
+            break
+    trial.gate_wall_s += time.perf_counter() - started
+    trial.rounds.append(tuple(findings))
+    return tuple(findings)
+
+
+def _nothing_to_show(trial: Trial, task: Task) -> bool:
+    """Whether the capture paths hold nothing; asked of the living workspace only to read a self-report."""
+    for path in task.capture.paths:
+        try:
+            if (trial.workspace / path).lstat().st_size > 0:
+                return False
+        except OSError:
+            continue
+    return True
+
+
+def _capture(trial: Trial) -> None:
+    assert trial.task is not None and trial.run is not None
+    trial.submission = capture(trial.run, trial.workspace, trial.task.capture)
+    trial.files.submission(trial.submission)
+
+
+def _grade(trial: Trial) -> None:
+    assert trial.task is not None and trial.submission is not None
+    job = trial.parts.benchmark.oracle_job(trial.task.id, trial.submission)
+    trial.grade = trial.parts.oracle.grade(job)
+
+
+def gate_outcome(trial: Trial) -> str:
+    """The last round's verdict over binding findings: GREEN, RED, BROKEN, or none where no gate ran."""
+    if not trial.rounds:
+        return "none"
+    verdicts = {f.verdict for f in trial.rounds[-1] if f.binding}
+    for worst in (GateVerdict.BROKEN, GateVerdict.RED):
+        if worst in verdicts:
+            return worst.value
+    return GateVerdict.GREEN.value
+
+
+def declared(trial: Trial) -> bool:
+    """A declaration counts only from a run that completed and left something to grade."""
+    return trial.decision.declared and trial.run is not None and trial.run.completed
+
+
+def rejections(trial: Trial) -> int:
+    """Rounds in which a binding component refused the work."""
+    return sum(any(f.binding and f.verdict is not GateVerdict.GREEN for f in r) for r in trial.rounds)
+
+

@@ -1,0 +1,1 @@
+"""Controllers: who decides that a cell is finished, and on whose word."""

@@ -1,0 +1,79 @@
+"""What a cell leaves to be read later: ``cells/<cell id>/``. Bounded, and never the truth (the ledger is)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from recurve_eval.domain import Finding, Grade, Submission, Turn
+
+TRANSCRIPT_LIMIT = 256 * 1024
+
+
+class CellFiles:
+    """Writer of one cell's directory. An earlier, unfinished attempt is kept as ``attempt-N/``."""
+
+    def __init__(self, run_dir: Path, cell_id: str, run_label: str) -> None:
+        self.root = run_dir / "cells" / cell_id
+        self.run_label = run_label
+
+    def begin(self, config_yaml: bytes) -> int:
+        """Make the directory ready; the number of this attempt, counted from 1."""
+        attempt = 1
+        try:
+            self.root.mkdir(parents=True)
+        except FileExistsError:
+            attempt = self._set_aside()
+        (self.root / "config.yaml").write_bytes(config_yaml)
+        return attempt
+
+    def _set_aside(self) -> int:
+        earlier = sum(1 for p in self.root.iterdir() if p.name.startswith("attempt-"))
+        leftovers = [p for p in self.root.iterdir() if not p.name.startswith((".", "attempt-"))]
+        if not leftovers:
+            return earlier + 1
+        kept = self.root / f"attempt-{earlier + 1}"
+        kept.mkdir()
+        for path in leftovers:
+            path.rename(kept / path.name)
+        return earlier + 2
+
+    def directory(self, name: str) -> Path:
+        path = self.root / name
+        path.mkdir(exist_ok=True)
+        return path
+
+    def text(self, name: str, text: str) -> None:
+        (self.root / name).write_text(text, encoding="utf-8", errors="replace")
+
+    def json(self, name: str, value: Any) -> None:
+        self.text(name, json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
+
+    def turn(self, cycle: int, prompt: str, turn: Turn) -> None:
+        """The run record and the transcript of one turn; the prompt where it differs from the statement."""
+        facts = {k: v for k, v in asdict(turn).items() if k not in ("stdout", "stderr")}
+        self.json(f"run-record-{cycle}.json", facts)
+        if cycle > 1:
+            self.text(f"prompt-{cycle}.md", prompt)
+        said = turn.stdout + (b"\n--- stderr ---\n" + turn.stderr if turn.stderr else b"")
+        self.text(f"transcript-{cycle}.txt", said[:TRANSCRIPT_LIMIT].decode("utf-8", "replace"))
+
+    def finding(self, cycle: int, finding: Finding) -> None:
+        (self.directory("gate") / f"round-{cycle}.{finding.component}.json").write_text(
+            json.dumps(asdict(finding), indent=1, sort_keys=True, default=str) + "\n", encoding="utf-8"
+        )
+
+    def submission(self, submission: Submission) -> None:
+        where = self.directory("submission")
+        for f in submission.files:
+            if f.content is not None:
+                target = where / f.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(f.content)
+        statuses = [{"path": f.path, "status": f.status.value, "size": f.size} for f in submission.files]
+        self.json("submission.json", {"sha256": submission.sha256, "files": statuses})
+
+    def grade(self, grade: Grade | None) -> None:
+        self.json("grade.json", asdict(grade) if grade is not None else {})

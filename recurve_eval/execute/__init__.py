@@ -1,0 +1,1 @@
+"""Running a plan's pending cells: the run itself, the local pool, progress."""

@@ -1,0 +1,187 @@
+"""A study from its plan to its summary: own the directory, run what is pending, mirror, analyze."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recurve_eval import app
+from recurve_eval.analysis.collect import headline, write_analysis
+from recurve_eval.app import Study
+from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED, InfraError, Interrupted, Refused, SpendRefused
+from recurve_eval.execute.describe import plan_text, refusal
+from recurve_eval.execute.local import run_pool, stoppable
+from recurve_eval.execute.progress import Progress
+from recurve_eval.execute.run import Run
+from recurve_eval.execute.stock import run_stock
+from recurve_eval.tracking.follower import Follower, read_status
+
+INTENT: ContextVar[str] = ContextVar("intent", default="run")
+OUTCOME: ContextVar[int] = ContextVar("outcome", default=EXIT_DONE)
+
+Launch = Callable[[Run, Callable[[], Any], Callable[[str], Any]], None]
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run ended."""
+
+    run_dir: Path
+    sealed: int
+    total: int
+    unscored: int
+    summary: Path | None
+    mirrored: bool
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_UNSCORED if self.unscored else EXIT_DONE
+
+
+def from_command_line(arguments: list[str], params: Mapping[str, Any], launcher: Callable[[str], Any]) -> Report | None:
+    """What the sweeper does with a study: print its plan, or run it."""
+    study = app.build_study(arguments, params)
+    if INTENT.get() == "plan":
+        print(plan_text(study))  # noqa: T201 - the verb's output
+        _refuse_hopeless(study)
+        return None
+    report = conduct(study, _launch_with(launcher(str(study.run_dir))))
+    OUTCOME.set(report.exit_code)
+    _print_report(report)
+    return report
+
+
+def _launch_with(launcher: Any) -> Launch:
+    if hasattr(launcher, "launch_cells"):
+        return launcher.launch_cells  # type: ignore[no-any-return]
+
+    def launch(run: Run, watch: Callable[[], Any], say: Callable[[str], Any]) -> None:
+        with stoppable(run, say):
+            run_stock(run, launcher, watch)
+
+    return launch
+
+
+def workers_of(study: Study) -> int:
+    """``run.workers``, or one for each core this process may use."""
+    return int(study.config["run"]["workers"]) or len(os.sched_getaffinity(0))
+
+
+def gate_spending(study: Study) -> None:
+    """Refuse paid cells that have no proof of their oracle or no known ceiling. Costs nothing.
+
+    Raises SpendRefused naming what is missing.
+    """
+    price = study.plan.price
+    if not price.paid_cells:
+        return
+    if price.ceiling_usd is None:
+        raise SpendRefused(f"the cost ceiling of this plan is unknown: {price.why_unknown}")
+    limit = study.config["spend"]["max_usd"]
+    if limit is None:
+        raise SpendRefused(
+            f"{price.paid_cells} paid cells may cost up to ${price.ceiling_usd:.2f} and nothing authorises it: "
+            "set spend.max_usd"
+        )
+    raise SpendRefused(
+        f"{price.paid_cells} paid cells need an oracle that has proven itself in both directions, and this oracle "
+        "environment has no calibration. Declare an agent that costs nothing as free (agent.paid=false)"
+    )
+
+
+def _refuse_hopeless(study: Study) -> None:
+    why = refusal(study.plan)
+    if why:
+        raise Refused(why)
+
+
+def conduct(study: Study, launch: Launch = run_pool, watch: Callable[[Run], Any] | None = None) -> Report:
+    """Run a study's pending cells to the end.
+
+    Raises
+    ------
+    Refused, ConfigError
+        Before any cell has run.
+    Interrupted
+        The user stopped it; sealed cells are kept, and the same command resumes.
+    InfraError
+        The harness cannot record results; cells that ran are sealed.
+    """
+    gate_spending(study)
+    _refuse_hopeless(study)
+    with Run(study, workers_of(study)) as run:
+        _announce(run)
+        try:
+            follower = Follower.start(run.dir)
+            with Progress(run, study.config["run"]["progress"]) as progress:
+
+                def look() -> None:
+                    progress.watch()
+                    if watch is not None:
+                        watch(run)
+
+                try:
+                    if run.pending:
+                        launch(run, look, progress.say)
+                except KeyboardInterrupt:
+                    raise Interrupted("stopped") from None
+        except (Interrupted, SpendRefused) as stop:
+            _end_mirror(run, follower, 5.0)
+            raise type(stop)(f"{stop}: {_state_of(run)}") from None
+        except BaseException:
+            follower.stop(5.0)
+            raise
+        mirrored = _end_mirror(run, follower, float(study.config["run"]["mirror_timeout_s"]))
+        return _finish(run, mirrored)
+
+
+def _state_of(run: Run) -> str:
+    sealed, total = len(run.bench.ledger.sealed_ids()), run.bench.tally.total
+    return f"{sealed} of {total} cells are sealed in {run.dir}; the same command resumes and repeats none of them"
+
+
+def _announce(run: Run) -> None:
+    if run.study.config["run"]["progress"] == "none":
+        return
+    tally = run.bench.tally
+    resumed = f", {tally.sealed_before} sealed before" if tally.sealed_before else ""
+    print(f"{run.dir}: {tally.total} cells{resumed}, {run.workers} workers", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _end_mirror(run: Run, follower: Follower, timeout_s: float) -> bool:
+    done = follower.drain(timeout_s)
+    done = follower.stop(5.0) and done
+    if not done:
+        error = read_status(run.dir).get("last_error") or "it did not catch up in time"
+        run.bench.events.append("mirror_behind", error=str(error)[:500])
+        print(  # noqa: T201
+            f"the tracker lacks rows ({error}); results are complete in {run.dir}. "
+            f"Repair it with: recurve-eval mirror {run.dir}",
+            file=sys.stderr,
+        )
+    return done
+
+
+def _finish(run: Run, mirrored: bool) -> Report:
+    sealed = run.bench.ledger.sealed_ids()
+    unscored = sum(r["verdict"]["oracle_verdict"] == "unscored" for r in run.bench.ledger.rows())
+    summary = None
+    if run.study.config["run"]["analyze"] and sealed:
+        try:
+            summary = write_analysis(run.dir, run.bench.ledger.rows())
+        except (ArithmeticError, LookupError) as error:
+            raise InfraError(f"the cells are sealed but the analysis failed: {error!r}") from error
+    return Report(run.dir, len(sealed), run.bench.tally.total, unscored, summary, mirrored)
+
+
+def _print_report(report: Report) -> None:
+    if report.summary is not None:
+        print(headline(report.summary.read_text(encoding="utf-8")))  # noqa: T201
+        print(f"summary: {report.summary}")  # noqa: T201
+    if report.unscored:
+        print(f"{report.unscored} of {report.total} cells are unscored; see the summary", file=sys.stderr)  # noqa: T201

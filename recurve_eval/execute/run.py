@@ -1,0 +1,92 @@
+"""A run directory in hand: its lock, its bench, and the cells still to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from recurve_eval.app import Study
+from recurve_eval.domain import Cell
+from recurve_eval.execute.bench import Bench, run_facts
+from recurve_eval.ledger import RunLock
+from recurve_eval.plan import freeze
+
+
+@dataclass
+class Run:
+    """One study in its directory. Use as a context manager: it owns the directory while open.
+
+    Raises RunLocked for a second process, Drift for an altered directory, Refused for an unwritable
+    one; all before anything is spent.
+    """
+
+    study: Study
+    workers: int
+
+    def __post_init__(self) -> None:
+        plan = self.study.plan
+        self.dir = self.study.run_dir
+        self.bench = Bench(
+            self.dir,
+            run_facts(plan.hash, plan.experiment),
+            dict(enumerate(plan.conditions)),
+            dict(enumerate(self.study.adapters)),
+            dict(enumerate(self.study.envs)),
+            self.study.config["spend"]["max_usd"],
+        )
+        self._lock = RunLock(self.dir)
+
+    def __enter__(self) -> Run:
+        self._lock.acquire()
+        try:
+            self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def _open(self) -> None:
+        new = freeze(self.study.plan, self.dir, self.bench.facts.provenance, self.study.lock())
+        self._write_tracking_spec()
+        self.bench.open()
+        for cell_id, attempt, usd in self.bench.spend.recover():
+            self.bench.events.append("dead_cell_settled", cell_id=cell_id, attempt=attempt, usd=usd)
+        self._sweep_leftovers()
+        sealed = self.bench.ledger.sealed_ids()
+        cells = self.study.plan.cells
+        self.pending = [c for c in cells if c.cell_id not in sealed]
+        self.bench.tally.total = len(cells)
+        self.bench.tally.sealed_before = len(cells) - len(self.pending)
+        if not new:
+            done = self.bench.tally.sealed_before
+            self.bench.events.append("resumed", sealed=done, pending=len(self.pending))
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self.bench.close()
+            shutil.rmtree(self.bench.scratch_root, ignore_errors=True)
+        finally:
+            self._lock.release()
+
+    def _sweep_leftovers(self) -> None:
+        """End what a killed process of this run left: its agents' processes and their workspaces."""
+        for sandbox in {id(a.sandbox): a.sandbox for a in self.study.adapters}.values():
+            killed = sandbox.reap(self.bench.label)
+            if killed:
+                self.bench.events.append("orphans_killed", sandbox=sandbox.name, processes=killed)
+        shutil.rmtree(self.bench.scratch_root, ignore_errors=True)
+
+    def _write_tracking_spec(self) -> None:
+        """tracking.json: which tracker mirrors this run, for the follower and the verb ``mirror``."""
+        node = self.study.config["tracking"]
+        spec = {"target": node["_target_"], "options": {k: v for k, v in node.items() if k != "_target_"}}
+        (self.dir / "tracking.json").write_text(json.dumps(spec, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+    def feed(self) -> Iterator[Cell]:
+        """Pending cells in their pinned order, until the run is cancelled."""
+        for cell in self.pending:
+            if self.bench.cancelled.is_set():
+                return
+            yield cell

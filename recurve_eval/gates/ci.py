@@ -1,0 +1,150 @@
+"""A command as a gate component: the task's visible tests, or any CI command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from recurve_eval.domain import JSON, Finding, GateVerdict, Task
+from recurve_eval.errors import ConfigError, SandboxError
+from recurve_eval.ports import Command, Completed, GateContext
+
+MAX_COPY_BYTES = 64 * 1024 * 1024
+
+
+@dataclass
+class CommandCheck:
+    """Runs a command on a copy of the work, in the agent's sandbox.
+
+    Exit 0 is GREEN and any other exit RED. A command that outlives its time is BROKEN, which rejects as
+    RED does and says so: what has not answered has not approved. The copy means that a check cannot
+    alter the work it judges; the task's protected files are laid over it, so that weakened tests do
+    not count.
+
+    Attributes
+    ----------
+    command : list of str, optional
+        The command's words; ``None`` takes the task's own visible check.
+    timeout_s : float
+        Seconds allowed to the command.
+    binding : bool
+        Whether the finding decides, or is only recorded.
+    max_feedback_bytes : int
+        How much of the command's output a rejection carries.
+    """
+
+    name: str = "ci"
+    command: list[str] | None = None
+    timeout_s: float = 30.0
+    binding: bool = True
+    max_feedback_bytes: int = 4096
+
+    def __post_init__(self) -> None:
+        if self.timeout_s <= 0:
+            raise ConfigError(f"gate.checks.timeout_s must be positive; got {self.timeout_s}")
+        if self.max_feedback_bytes < 0:
+            raise ConfigError(f"gate.checks.max_feedback_bytes must not be negative; got {self.max_feedback_bytes}")
+        if self.command is not None and not self.command:
+            raise ConfigError("gate.checks.command is empty; give the command's words, or null for the task's own check")
+
+    def pins(self) -> Mapping[str, JSON]:
+        return {}
+
+    def argv(self, task: Task) -> tuple[str, ...]:
+        return tuple(self.command) if self.command is not None else task.visible_check or ()
+
+    def admits(self, task: Task) -> str | None:
+        if self.argv(task):
+            return None
+        return (
+            f"task {task.id} has no visible check for the gate component '{self.name}': leave the task out "
+            "(task.select) or name a command (gate/checks=ci gate.checks.command=[...])"
+        )
+
+    def prepare(self, context: GateContext) -> None:
+        pass
+
+    def check(self, context: GateContext) -> Finding:
+        started = time.perf_counter()
+        problem, done = self._run(context)
+        wall = time.perf_counter() - started
+        if done is None:
+            return Finding(self.name, GateVerdict.RED, problem, self.binding, wall, {"problem": problem})
+        verdict, message = self._judge(done)
+        evidence = {"exit_code": done.exit_code, "timed_out": done.timed_out, "check_wall_s": round(done.wall_s, 6)}
+        (context.evidence / f"{self.name}.out").write_bytes(done.stdout + done.stderr)
+        return Finding(self.name, verdict, message, self.binding, wall, evidence)
+
+    def _run(self, context: GateContext) -> tuple[str, Completed | None]:
+        with _copy_of(context.workspace, context.task) as copy:
+            if isinstance(copy, str):
+                return copy, None
+            session = context.open_session(copy, self.name)
+            try:
+                return "", session.run(Command(self.argv(context.task), timeout_s=self.timeout_s))
+            finally:
+                session.close()
+
+    def _judge(self, done: Completed) -> tuple[GateVerdict, str]:
+        if done.cancelled:
+            raise SandboxError(f"the check '{self.name}' was cancelled")
+        if done.timed_out:
+            return GateVerdict.BROKEN, f"the check '{self.name}' did not end within {self.timeout_s:g} s"
+        if done.exit_code == 0:
+            return GateVerdict.GREEN, ""
+        output = (done.stdout + done.stderr)[-self.max_feedback_bytes :].decode("utf-8", "replace").strip()
+        return GateVerdict.RED, f"RED: the check '{self.name}' exited {done.exit_code}\n{output}".strip()
+
+
+@contextmanager
+def _copy_of(workspace: Path, task: Task) -> Iterator[Path | str]:
+    """A private copy of the work with the protected files restored, or why none could be made."""
+    place = Path(tempfile.mkdtemp(prefix="recurve-check-", dir=workspace.parent))
+    place.chmod(0o700)
+    copy = place / "workspace"
+    try:
+        problem = _copy_tree(workspace, copy)
+        if problem:
+            yield problem
+            return
+        for path in task.protected:
+            target = copy / path
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            target.unlink(missing_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(task.public[path])
+        yield copy
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _copy_tree(source: Path, target: Path) -> str:
+    """Copy regular files and directories, never following a link; say why where that is refused."""
+    if not source.is_dir() or source.is_symlink():
+        return "RED: the workspace is gone"
+    left = MAX_COPY_BYTES
+    for here, directories, files in os.walk(source, followlinks=False):
+        to = target / Path(here).relative_to(source)
+        to.mkdir(parents=True, exist_ok=True)
+        directories[:] = [d for d in directories if d != ".git" and not (Path(here) / d).is_symlink()]
+        for name in files:
+            path = Path(here) / name
+            info = path.lstat()
+            if not (info.st_mode & 0o170000) == 0o100000:
+                continue
+            left -= info.st_size
+            if left < 0:
+                return f"RED: the workspace is larger than {MAX_COPY_BYTES // 2**20} MiB"
+            try:
+                (to / name).write_bytes(path.read_bytes())
+                (to / name).chmod(0o700 if info.st_mode & 0o100 else 0o600)
+            except OSError as error:
+                return f"RED: {path.relative_to(source)} cannot be read: {error.strerror}"
+    return ""

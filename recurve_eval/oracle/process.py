@@ -1,0 +1,42 @@
+"""The process oracle: a warm server on this machine, as contained as its privileges allow. For development."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from recurve_eval.oracle.server import Launch
+from recurve_eval.oracle.warm import ENVIRONMENT, WarmOracle
+
+_SHM = "/dev/shm"
+
+
+@dataclass
+class ProcessOracle(WarmOracle):
+    """Fields beyond :class:`WarmOracle`:
+
+    scratch : directory for the gradings' work; empty is /dev/shm (memory) where it can be had, else the
+        system's temporary directory.
+    """
+
+    name: str = "process"
+    scratch: str = ""
+
+    def check(self) -> str | None:
+        if not os.access(self.interpreter(), os.X_OK):
+            return f"oracle.python: {self.interpreter()} is not an executable; name an interpreter"
+        return None
+
+    def launch(self, slot: int, preload: tuple[str, ...]) -> Launch:
+        parent = self.scratch or (_SHM if os.access(_SHM, os.W_OK | os.X_OK) else None)
+        scratch = tempfile.mkdtemp(prefix="recurve-oracle-", dir=parent)
+        config = self.server_config(slot, preload, scratch=scratch, unveil=True, must_be_empty=[])
+        argv = (self.interpreter(), "-I", "-S", "-B", str(self.runner), json.dumps(config))
+        return Launch(argv, ENVIRONMENT, remove=scratch)
+
+    def isolation(self, containment: Mapping[str, bool]) -> str:
+        held = ", ".join(f"{name} {'yes' if have else 'no'}" for name, have in sorted(containment.items()))
+        return f"unprotected: host file system and network; {held}"

@@ -1,0 +1,229 @@
+"""The ports, on one screen. Adapters are dataclasses whose fields are their configuration.
+
+An adapter's class is named by ``_target_`` in one YAML of ``conf/``; the fields of the class are the
+option's schema (types, defaults, no unknown keys), so schema, target and behaviour live in one file.
+``pins`` of any adapter returns the facts, resolved at plan time, that can change a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from recurve_eval.domain import (
+    JSON, AgentRun, Budget, Decision, Departure, Finding, Grade, ModelSpec, OracleEnv, OracleJob, Solutions,
+    Submission, Task, Turn,
+)  # fmt: skip
+
+
+class LeakScanner(Protocol):
+    """Knows a task's held-out bytes well enough to recognise them, and gives none of them away."""
+
+    def scan(self, workspace: Path) -> list[str]:
+        """Workspace paths (with a reason each) that hold held-out bytes; empty is clean."""
+
+
+@runtime_checkable
+class Benchmark(Protocol):
+    name: str
+
+    def pins(self) -> Mapping[str, JSON]: ...
+    def task_ids(self) -> Sequence[str]:
+        """Every task id, in the benchmark's own order. Raises ConfigError or Drift on a bad dataset."""
+
+    def task(self, task_id: str) -> Task: ...
+    def solutions(self, task_id: str) -> Solutions: ...
+    def scanner(self, task_id: str) -> LeakScanner: ...
+    def oracle_job(self, task_id: str, submission: Submission) -> OracleJob: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command for a sandbox. The word ``{python}`` in argv becomes the sandbox's interpreter."""
+
+    argv: tuple[str, ...]
+    stdin: bytes = b""
+    env: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 60.0
+    max_output_bytes: int = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How a command ended. ``exit_code`` is None when it was killed for time or cancellation."""
+
+    exit_code: int | None
+    timed_out: bool
+    cancelled: bool
+    stdout: bytes  # at most max_output_bytes; what came after was read and dropped
+    stderr: bytes
+    dropped_bytes: int
+    wall_s: float
+
+
+class Session(Protocol):
+    """An agent's place: one workspace, one scratch directory, nothing else."""
+
+    result_file: str  # the path of the run record as the agent sees it
+
+    def run(self, command: Command) -> Completed:
+        """Run to the end, then kill what it left. Raises SandboxError when the sandbox is at fault."""
+
+    def read_result(self, max_bytes: int) -> bytes | None:
+        """What the latest command wrote as its run record, or None; never follows a link or opens a non-file.
+
+        At most ``max_bytes + 1`` bytes, so that a longer record is seen to be longer. Raises ValueError
+        with the reason where something that is no readable regular file stands in its place.
+        """
+
+    def cancel(self) -> None:
+        """From any thread: kill what runs; that run and every later one returns ``cancelled`` at once."""
+
+    def close(self) -> Departure:
+        """Kill everything, prove it gone. Raises SandboxError where that cannot be proven."""
+
+
+class Sandbox(Protocol):
+    name: str
+
+    def pins(self) -> Mapping[str, JSON]: ...
+    def attestation(self) -> Mapping[str, JSON]:
+        """What holds the agent: ``{"agent_sandbox":, "network":, "boundary":}``."""
+
+    def check(self) -> str | None:
+        """None when usable here; else what is missing and the command that mends it."""
+
+    def open(self, workspace: Path, scratch: Path, label: str) -> Session: ...
+    def reap(self, prefix: str) -> int:
+        """Kill what sessions whose label starts with ``prefix`` left when their harness was killed; how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """What an agent is given. ``answers`` is present for simulated agents alone."""
+
+    prompt: str
+    task: Task
+    model: ModelSpec
+    seed: int
+    cycle: int  # 1-based
+    allowance: Budget  # what is left of the cell's budget
+    answers: Solutions | None = None
+    stream: int = 0  # independent repetition of one condition: a simulated agent's draws differ between streams
+
+
+@runtime_checkable
+class Agent(Protocol):
+    name: str
+    paid: bool
+    simulated: bool
+
+    def pins(self) -> Mapping[str, JSON]: ...
+    def check(self) -> str | None:
+        """None when runnable here; else what is missing and how to mend it."""
+
+    def run(self, request: TurnRequest, session: Session) -> Turn:
+        """One turn. An agent's own failure is a Turn; only infrastructure raises."""
+
+
+@runtime_checkable
+class Covering(Protocol):
+    """An agent that can do only what was recorded, and knows before the start what is missing."""
+
+    def covers(self, task_ids: Sequence[str], seeds: Sequence[int]) -> Sequence[Any]:
+        """What is missing of these tasks and seeds; empty when everything is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateContext:
+    """What a component may see of a cell while the agent is still alive."""
+
+    task: Task
+    workspace: Path
+    session: Session
+    evidence: Path  # a directory of the component's own
+    open_session: Any = None  # callable(workspace, label) -> Session, for checks on a copy
+
+
+@runtime_checkable
+class GateComponent(Protocol):
+    name: str
+    binding: bool
+
+    def pins(self) -> Mapping[str, JSON]: ...
+    def admits(self, task: Task) -> str | None:
+        """None when the component can judge this task; else why not. Asked at plan time."""
+
+    def prepare(self, context: GateContext) -> None: ...
+    def check(self, context: GateContext) -> Finding: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """What a controller decides from.
+
+    ``exhausted`` names the first budget (tokens, usd, wall, steps) with nothing left for another turn;
+    ``overspent`` says that the turn just ended went beyond it.
+    """
+
+    turn: Turn
+    submission_empty: bool
+    findings: tuple[Finding, ...]
+    cycle: int
+    budget: Budget
+    exhausted: str | None
+    overspent: bool = False
+
+
+@runtime_checkable
+class Controller(Protocol):
+    name: str
+    runs_gate: bool  # False: findings are not even gathered
+
+    def pins(self) -> Mapping[str, JSON]: ...
+    def decide(self, state: LoopState) -> Decision: ...
+
+
+@runtime_checkable
+class OracleBackend(Protocol):
+    name: str
+
+    def env(self, preload: tuple[str, ...] = ()) -> OracleEnv: ...
+    def check(self) -> str | None: ...
+    def start(self, workers: int) -> None:
+        """Get ready for at most ``workers`` gradings at once."""
+
+    def grade(self, job: OracleJob) -> Grade:
+        """Thread-safe. Trouble of the grader is a Grade with a reason; never raises for a submission."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Tracker(Protocol):
+    """Mirrors sealed rows. May be slow, down or absent: the ledger is the truth."""
+
+    name: str
+
+    def open_study(self, run_dir: Path, plan: Mapping[str, JSON]) -> None: ...
+    def mirrored(self) -> frozenset[str]:
+        """Cell ids that the tracker already holds for this study."""
+
+    def mirror(self, rows: Sequence[Mapping[str, JSON]]) -> None: ...
+    def close(self, status: str) -> None: ...
+
+
+class Statistic(Protocol):
+    """Matched rows in; an estimate with interval and n out."""
+
+    name: str
+
+    def __call__(self, rows: Sequence[Mapping[str, JSON]], **options: Any) -> Mapping[str, JSON]: ...
+
+
+__all__ = [
+    "Agent", "AgentRun", "Benchmark", "Command", "Completed", "Controller", "GateComponent", "GateContext",
+    "LeakScanner", "LoopState", "OracleBackend", "Sandbox", "Session", "Statistic", "Tracker", "TurnRequest",
+]  # fmt: skip

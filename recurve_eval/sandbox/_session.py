@@ -1,0 +1,275 @@
+"""What every sandbox's session and configuration share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import stat
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recurve_eval.domain import JSON, Departure
+from recurve_eval.errors import ConfigError, SandboxError
+from recurve_eval.ports import Command, Completed
+from recurve_eval.sandbox._proc import Child, Exchange, Waited
+
+RECORD = "run-record.json"
+MARKER = "RECURVE_SESSION"
+MIB = 1024 * 1024
+REAP_SECONDS = 5.0
+
+
+@dataclass
+class Confined:
+    """Configuration that every sandbox shares.
+
+    Fields
+    ------
+    python : interpreter that ``{python}`` in a command stands for; empty: the base interpreter of this process.
+    pass_env : names of environment variables that the agent inherits (credentials); all others are withheld.
+    path : PATH of the commands; empty: the sandbox's own default.
+    cpu_s : CPU seconds that one process may use; 0 leaves it unlimited.
+    memory_mb : writable private memory of one process in MiB (RLIMIT_DATA); 0 leaves it unlimited.
+    address_space_mb : address space of one process in MiB (RLIMIT_AS); 0 leaves it unlimited. Runtimes that reserve
+        address space without using it (Node, Java) fail under it.
+    max_processes : processes at once (RLIMIT_NPROC), where the kernel enforces it; 0 leaves it unlimited.
+    file_size_mb : size of one written file in MiB; 0 leaves it unlimited.
+    grace_s : seconds between SIGTERM and SIGKILL for a command that ran out of time or was cancelled.
+    """
+
+    name: str
+    python: str = ""
+    pass_env: list[str] = field(default_factory=list)
+    path: str = ""
+    cpu_s: int = 3600
+    memory_mb: int = 4096
+    address_space_mb: int = 0
+    max_processes: int = 512
+    file_size_mb: int = 256
+    grace_s: float = 1.0
+
+    @property
+    def interpreter(self) -> str:
+        return self.python or os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
+
+    def limits(self) -> dict[str, int]:
+        """Resource limits by their prlimit(1) names, in the kernel's units. Raises ConfigError on a negative one."""
+        asked = {
+            "cpu": self.cpu_s,
+            "data": self.memory_mb * MIB,
+            "as": self.address_space_mb * MIB,
+            "nproc": self.max_processes,
+            "fsize": self.file_size_mb * MIB,
+        }
+        for name, value in asked.items():
+            if value < 0:
+                raise ConfigError(f"sandbox {self.name}: the limit '{name}' is negative; 0 leaves it unlimited")
+        return {"core": 0} | {name: value for name, value in asked.items() if value}
+
+    def shared_pins(self) -> dict[str, JSON]:
+        version = self.python or ".".join(map(str, sys.version_info[:3]))
+        return {"sandbox": self.name, "python": version, "limits": self.limits(), "pass_env": sorted(self.pass_env)}
+
+    def missing_credentials(self) -> str | None:
+        missing = [name for name in self.pass_env if name not in os.environ]
+        return f"sandbox.pass_env names {', '.join(missing)}, unset here: export it" if missing else None
+
+    def environment(self, path: str, home: str, token: str, extra: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment of a command; nothing else of this process's own is inherited."""
+        fixed = {
+            "PATH": self.path or path,
+            "HOME": home,
+            "TMPDIR": f"{home}/tmp",
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
+            "RECURVE_RESULT_FILE": f"{home}/{RECORD}",
+            MARKER: token,
+        }
+        passed = {name: os.environ[name] for name in self.pass_env if name in os.environ}
+        return passed | dict(extra) | {k: v for k, v in fixed.items() if k == MARKER or k not in extra}
+
+    def reap(self, prefix: str) -> int:
+        """Kill what sessions whose label starts with ``prefix`` left when their harness was killed; how many."""
+        return kill_marked(prefix)
+
+
+def kill_marked(prefix: str) -> int:
+    """Kill every process whose RECURVE_SESSION starts with ``prefix``; how many. A search, not a proof."""
+    needle = b"\0" + f"{MARKER}={prefix}".encode()
+    killed: set[int] = set()
+    deadline = time.monotonic() + REAP_SECONDS
+    while living := [pid for pid in _processes() if needle in b"\0" + _environ(pid)]:
+        for pid in living:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.002)
+    return len(killed)
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit() and int(entry.name) != os.getpid()]
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+class BaseSession(ABC):
+    """One workspace, one scratch directory, one command at a time. Safe to cancel from any thread."""
+
+    def __init__(self, sandbox: Confined, workspace: Path, scratch: Path, label: str) -> None:
+        self._sandbox = sandbox
+        self._workspace = workspace.absolute()
+        self._scratch = scratch.absolute()
+        self._label = label
+        self._token = f"{label}:{secrets.token_hex(8)}"
+        self._turn = threading.Lock()
+        self._wake_lock = threading.Lock()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._cancelled = False
+        self._closed: Departure | None = None
+        self._killed = 0
+        self._fault: str | None = None
+        self._restore()
+
+    # -- what a sandbox supplies -----------------------------------------------------------------
+
+    result_file: str
+
+    @abstractmethod
+    def _start(self, command: Command) -> Child:
+        """Start the command. Raises SandboxError when the sandbox is at fault."""
+
+    @abstractmethod
+    def _depart(self) -> str:
+        """Prove that no process of this session lives; says how. Raises SandboxError."""
+
+    # -- the port --------------------------------------------------------------------------------
+
+    @property
+    def token(self) -> str:
+        """The value of RECURVE_SESSION in the environment of every process of this session."""
+        return self._token
+
+    def run(self, command: Command) -> Completed:
+        with self._turn:
+            if self._closed or self._fault:
+                raise SandboxError(f"{self._label}: {self._fault or 'the session is closed'}")
+            if self._cancelled:
+                return Completed(None, False, True, b"", b"", 0, 0.0)
+            self._restore()
+            self._discard_record()
+            return self._run(command)
+
+    def _run(self, command: Command) -> Completed:
+        started = time.monotonic()
+        child = self._start(command)
+        exchange = None
+        try:
+            exchange = Exchange(child, command.stdin, command.max_output_bytes)
+            how = exchange.until(child.ended, self._wake, started + command.timeout_s)
+            if how is not Waited.ENDED:
+                child.terminate()
+                exchange.until(child.ended, None, time.monotonic() + self._sandbox.grace_s)
+            wall = time.monotonic() - started
+            ending = child.finish()
+            self._killed += ending.killed
+            exchange.drain()
+            if how is Waited.ENDED and ending.exit_code is None:
+                said = exchange.stderr[:2000].decode(errors="replace").strip()
+                raise SandboxError(f"the command was never executed: {said or 'no reason given'}")
+        except SandboxError as fault:
+            self._fault = str(fault)
+            raise
+        except BaseException:
+            with contextlib.suppress(SandboxError):
+                child.finish()
+            raise
+        finally:
+            if exchange is not None:
+                exchange.close()
+            child.release()
+        return Completed(
+            exit_code=ending.exit_code if how is Waited.ENDED else None,
+            timed_out=how is Waited.TIMED_OUT,
+            cancelled=how is Waited.CANCELLED,
+            stdout=exchange.stdout,
+            stderr=exchange.stderr,
+            dropped_bytes=exchange.dropped,
+            wall_s=wall,
+        )
+
+    def cancel(self) -> None:
+        with self._wake_lock:
+            self._cancelled = True
+            if self._wake >= 0:
+                os.eventfd_write(self._wake, 1)
+
+    def read_result(self, max_bytes: int) -> bytes | None:
+        record = self._scratch / RECORD
+        try:
+            if not stat.S_ISREG(record.lstat().st_mode):
+                raise ValueError("the run record is not a regular file")
+            fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ValueError(f"the run record cannot be opened ({error.strerror})") from error
+        try:
+            data = b""
+            while len(data) <= max_bytes and (chunk := os.read(fd, max_bytes + 1 - len(data))):
+                data += chunk
+            return data
+        except OSError as error:
+            raise ValueError(f"the run record cannot be read ({error.strerror})") from error
+        finally:
+            os.close(fd)
+
+    def close(self) -> Departure:
+        self.cancel()
+        with self._turn:
+            if self._closed is None:
+                try:
+                    proof = self._depart()
+                finally:
+                    with self._wake_lock:
+                        if self._wake >= 0:
+                            os.close(self._wake)
+                        self._wake = -1
+                if self._fault:
+                    raise SandboxError(f"{self._label}: {self._fault}")
+                self._closed = Departure(self._sandbox.name, self._killed, proof)
+            return self._closed
+
+    # -- its place -------------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        """An agent may remove or replace its directories; the next command still needs real ones."""
+        for place in (self._workspace, self._scratch, self._scratch / "tmp"):
+            if place.is_symlink() or (place.exists() and not place.is_dir()):
+                place.unlink()
+            place.mkdir(parents=True, exist_ok=True)
+
+    def _discard_record(self) -> None:
+        record = self._scratch / RECORD
+        try:
+            record.unlink()
+        except FileNotFoundError:
+            return
+        except (IsADirectoryError, PermissionError):
+            shutil.rmtree(record, ignore_errors=True)

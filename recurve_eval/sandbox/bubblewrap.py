@@ -1,0 +1,206 @@
+"""The bubblewrap sandbox: namespaces of its own, a read-only system, and two writable directories.
+
+Inside, ``/workspace`` and ``/scratch`` are the session's, ``/usr`` and its like are the host's, read-only,
+and nothing else of the host exists. Every command has its own PID namespace; when its init has
+exited the kernel has ended every member, so a daemon cannot outlive its command.
+
+Run as root, a session gets an unprivileged uid of its own (process limits are not enforced for root, and they
+are counted by uid); its two directories are given to that uid. Otherwise a user namespace does the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import resource
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recurve_eval.domain import JSON
+from recurve_eval.errors import ConfigError, SandboxError, UnknownName
+from recurve_eval.ports import Command, Session
+from recurve_eval.sandbox._bwrap import BwrapChild
+from recurve_eval.sandbox._session import MIB, RECORD, BaseSession, Confined
+
+WORKSPACE, SCRATCH = "/workspace", "/scratch"
+SYSTEM = ("/usr",)
+LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/ssl", "/etc/pki",
+       "/etc/ca-certificates", "/etc/localtime", "/etc/mime.types", "/etc/services", "/etc/protocols")  # fmt: skip
+ETC_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+UID_BASE, UID_RANGE = 200_000, 50_000
+_uids = itertools.count()
+
+
+@dataclass
+class BubblewrapSandbox(Confined):
+    """Fields beyond :class:`Confined`:
+
+    network : ``none`` (loopback alone) or ``full`` (the host's network, for an agent that needs its API).
+    tmp_mb : size of each of /tmp and /dev/shm (memory, emptied after every command) in MiB; at least 1.
+    read_only : further host directories that the agent sees, read-only, at the same path (where its program lives).
+    """
+
+    name: str = "bubblewrap"
+    network: str = "none"
+    tmp_mb: int = 512
+    read_only: list[str] = field(default_factory=list)
+
+    def pins(self) -> Mapping[str, JSON]:
+        self._network()
+        if self.tmp_mb < 1:
+            raise ConfigError(f"sandbox.tmp_mb must be at least 1; got {self.tmp_mb}")
+        return self.shared_pins() | {"network": self.network, "tmp_mb": self.tmp_mb}
+
+    def attestation(self) -> Mapping[str, JSON]:
+        return {"agent_sandbox": "bubblewrap", "network": self._network(), "boundary": "none"}
+
+    def check(self) -> str | None:
+        for tool, package in (("bwrap", "bubblewrap"), ("prlimit", "util-linux"), ("setpriv", "util-linux")):
+            if shutil.which(tool) is None:
+                return f"{tool} is not installed: apt-get install {package}"
+        absent = [place for place in self.read_only if not Path(place).exists()]
+        if absent:
+            return f"sandbox.read_only names {', '.join(absent)}, which does not exist here"
+        return self.missing_credentials() or self._trial()
+
+    def open(self, workspace: Path, scratch: Path, label: str) -> Session:
+        return BubblewrapSession(self, workspace, scratch, label)
+
+    def _network(self) -> str:
+        if self.network not in ("none", "full"):
+            raise UnknownName("network", self.network, ("none", "full"), "sandbox.network")
+        return self.network
+
+    def _trial(self) -> str | None:
+        with tempfile.TemporaryDirectory() as place:
+            try:
+                session = self.open(Path(place, "workspace"), Path(place, "scratch"), "check")
+                tried = session.run(Command(("{python}", "-I", "-S", "-c", ""), timeout_s=20.0))
+                session.close()
+                trouble = tried.stderr.decode(errors="replace").strip() if tried.exit_code != 0 else ""
+            except SandboxError as error:
+                trouble = str(error)
+        if not trouble:
+            return None
+        return (
+            f"bwrap cannot make a sandbox here ({trouble}); where user namespaces are not permitted: "
+            "sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0"
+        )
+
+    def system_arguments(self) -> list[str]:
+        """What of the host is visible: bwrap arguments, the same for every session."""
+        args: list[str] = []
+        for place in (*SYSTEM, *LINKS):
+            if Path(place).is_symlink():
+                args += ["--symlink", str(Path(place).readlink()), place]
+            else:
+                args += ["--ro-bind-try", place, place]
+        for place in ETC + (ETC_NETWORK if self._network() == "full" else ()):
+            args += ["--ro-bind-try", place, place]
+        return args
+
+    def program_arguments(self) -> list[str]:
+        """The interpreter's own prefix and ``read_only``, with parents that an unprivileged uid can pass."""
+        prefix = Path(self.interpreter).resolve().parent.parent
+        places = [] if prefix in (Path("/"), Path("/usr")) or prefix.is_relative_to("/usr") else [prefix]
+        args: list[str] = []
+        for place in [*places, *(Path(p) for p in self.read_only)]:
+            if place.resolve() == Path("/"):
+                raise ConfigError("sandbox.read_only may not name /: the agent would see the whole machine")
+            for parent in reversed(place.parents[:-1]):
+                args += ["--perms", "0755", "--dir", str(parent)]
+            args += ["--ro-bind", str(place), str(place)]
+        return args
+
+
+class BubblewrapSession(BaseSession):
+    result_file = f"{SCRATCH}/{RECORD}"
+
+    def __init__(self, sandbox: BubblewrapSandbox, workspace: Path, scratch: Path, label: str) -> None:
+        self._uid = UID_BASE + (os.getpid() * 97 + next(_uids)) % UID_RANGE if os.getuid() == 0 else None
+        self._interpreter = sandbox.interpreter
+        self._runs = 0
+        super().__init__(sandbox, workspace, scratch, label)
+        self._prefix = [_tool("bwrap"), *self._walls(sandbox)]
+        self._suffix = ["--", *self._privileges(), *_limits(sandbox.limits())]
+
+    def _walls(self, sandbox: BubblewrapSandbox) -> list[str]:
+        isolate = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
+        isolate += ["--unshare-net"] if sandbox.network == "none" else []
+        if self._uid is None:
+            isolate += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+        else:
+            isolate += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+            isolate += ["--cap-add", "CAP_SETPCAP"]
+        return [
+            *isolate, "--die-with-parent", "--new-session",
+            "--perms", "0755", "--dir", "/etc", *sandbox.system_arguments(), "--proc", "/proc", "--dev", "/dev",
+            *_memory_directory(sandbox, "/dev/shm"), "--remount-ro", "/dev", *_memory_directory(sandbox, "/tmp"),
+            *sandbox.program_arguments(), "--bind", str(self._workspace), WORKSPACE,
+            "--bind", str(self._scratch), SCRATCH, "--chdir", WORKSPACE,
+        ]  # fmt: skip
+
+    def _privileges(self) -> list[str]:
+        if self._uid is None:
+            return []
+        uid = str(self._uid)
+        return [_tool("setpriv"), "--reuid", uid, "--regid", uid, "--clear-groups", "--inh-caps=-all",
+                "--bounding-set=-all", "--no-new-privs", "--"]  # fmt: skip
+
+    def _start(self, command: Command) -> BwrapChild:
+        if self._uid is not None:
+            for place in (self._workspace, self._scratch):
+                give(place, self._uid)
+        argv = [self._interpreter if word == "{python}" else word for word in command.argv]
+        environment = self._sandbox.environment(PATH, SCRATCH, self._token, command.env)
+        self._runs += 1
+        return BwrapChild(self._prefix, [*self._suffix, *argv], environment, self._accounts())
+
+    def _accounts(self) -> dict[str, bytes]:
+        """The password and group files that the agent sees: itself, root and nobody."""
+        uid = 1000 if self._uid is None else self._uid
+        return {
+            "/etc/passwd": f"root:x:0:0::/:/bin/false\nagent:x:{uid}:{uid}::{SCRATCH}:/bin/sh\n"
+            "nobody:x:65534:65534::/:/bin/false\n".encode(),
+            "/etc/group": f"root:x:0:\nagent:x:{uid}:\nnogroup:x:65534:\n".encode(),
+        }
+
+    def _depart(self) -> str:
+        return f"the init of each PID namespace has exited ({self._runs} commands)"
+
+
+@functools.cache
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise SandboxError(f"{name} is not installed: apt-get install bubblewrap util-linux")
+    return found
+
+
+def _memory_directory(sandbox: BubblewrapSandbox, place: str) -> list[str]:
+    return ["--perms", "1777", "--size", str(sandbox.tmp_mb * MIB), "--tmpfs", place]
+
+
+def _limits(limits: Mapping[str, int]) -> list[str]:
+    words = []
+    for name, value in limits.items():
+        _, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
+        top = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        words.append(f"--{name}={top}:{top}")
+    return [_tool("prlimit"), *words, "--"]
+
+
+def give(place: Path, uid: int) -> None:
+    """Make ``uid`` the owner of a tree, links themselves included and never what they point at."""
+    for _, _, files, directory in os.fwalk(place, follow_symlinks=False):
+        if os.fstat(directory).st_uid != uid:
+            os.fchown(directory, uid, uid)
+        for name in files:
+            if os.stat(name, dir_fd=directory, follow_symlinks=False).st_uid != uid:
+                os.chown(name, uid, uid, dir_fd=directory, follow_symlinks=False)

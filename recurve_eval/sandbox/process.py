@@ -1,0 +1,185 @@
+"""The process sandbox: limits, a scrubbed environment and a sure end, but no walls. For development.
+
+A command sees the whole machine as its user does; rows say ``unprotected``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recurve_eval.domain import JSON
+from recurve_eval.errors import SandboxError
+from recurve_eval.ports import Command, Session
+from recurve_eval.sandbox._proc import Ending, Pipes
+from recurve_eval.sandbox._session import RECORD, BaseSession, Confined, kill_marked
+
+ANSWER_SECONDS = 15.0
+
+
+@dataclass
+class ProcessSandbox(Confined):
+    """Fields: see :class:`Confined`. Nothing is hidden from the agent."""
+
+    name: str = "process"
+
+    def pins(self) -> Mapping[str, JSON]:
+        return self.shared_pins()
+
+    def attestation(self) -> Mapping[str, JSON]:
+        return {"agent_sandbox": "unprotected", "network": "full", "boundary": "none"}
+
+    def check(self) -> str | None:
+        if sys.platform != "linux":
+            return "the process sandbox needs Linux (child subreapers and /proc); run in a Linux container"
+        if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+            return "the kernel lacks /proc/PID/task/TID/children: use a kernel with CONFIG_PROC_CHILDREN"
+        return self.missing_credentials()
+
+    def open(self, workspace: Path, scratch: Path, label: str) -> Session:
+        return ProcessSession(self, workspace, scratch, label)
+
+
+class ProcessSession(BaseSession):
+    def __init__(self, sandbox: ProcessSandbox, workspace: Path, scratch: Path, label: str) -> None:
+        super().__init__(sandbox, workspace, scratch, label)
+        self.result_file = str(self._scratch / RECORD)
+        self._socket = NURSERY.supervise(sandbox.limits())
+
+    def _start(self, command: Command) -> ProcessChild:
+        base = self._sandbox.environment(
+            os.environ.get("PATH", os.defpath), str(self._scratch), self._token, command.env
+        )
+        argv = [self._sandbox.interpreter if word == "{python}" else word for word in command.argv]
+        return ProcessChild(self._socket, {"argv": argv, "env": base, "cwd": str(self._workspace)}, self._token)
+
+    def _depart(self) -> str:
+        try:
+            if not self._fault:
+                order(self._socket, "kill", self._token)
+        finally:
+            self._socket.close()
+            if self._fault:
+                kill_marked(self._token)
+        return "its subreaper has no child left to wait for (ECHILD)"
+
+
+class ProcessChild:
+    def __init__(self, supervisor: socket.socket, sheet: dict[str, Any], token: str) -> None:
+        self._supervisor, self._token = supervisor, token
+        self._ending: Ending | None = None
+        self.ended = supervisor.fileno()
+        self._pipes = Pipes()
+        self.stdin, self.stdout, self.stderr = self._pipes.stdin, self._pipes.stdout, self._pipes.stderr
+        memory = os.memfd_create("command")
+        try:
+            with os.fdopen(os.dup(memory), "w+b") as file:
+                file.write(json.dumps(sheet).encode())
+                file.seek(0)
+            far = [self._pipes.far_in, self._pipes.far_out, self._pipes.far_err, memory]
+            socket.send_fds(supervisor, [b"run"], far)
+        except OSError as error:
+            os.close(self.stdin)
+            self.release()
+            raise SandboxError(f"the supervisor of a session is gone: {error}") from error
+        finally:
+            os.close(memory)
+            self._pipes.close_far()
+
+    def terminate(self) -> None:
+        with contextlib.suppress(OSError):
+            self._supervisor.send(b"term")
+
+    def finish(self) -> Ending:
+        if self._ending is None:
+            answer = order(self._supervisor, "kill", self._token)
+            self._ending = Ending(answer["status"], answer["killed"])
+        return self._ending
+
+    def release(self) -> None:
+        self._pipes.close_outputs()
+
+
+def order(supervisor: socket.socket, word: str, token: str) -> dict[str, Any]:
+    """Order the end of a session's processes and wait for the answer. Raises SandboxError without a proof."""
+    supervisor.settimeout(ANSWER_SECONDS)
+    try:
+        supervisor.send(word.encode())
+        while answer := supervisor.recv(4096):
+            message: dict[str, Any] = json.loads(answer)
+            if "fault" in message:
+                raise SandboxError(message["fault"])
+            if message.get("gone"):
+                return message
+            if "gone" in message:
+                raise SandboxError(f"{message['left']} processes of a command cannot be killed")
+    except OSError:
+        pass
+    kill_marked(token)
+    raise SandboxError("the supervisor of a session was killed: nothing can prove that its processes are gone")
+
+
+class _Nursery:
+    """The one nursery of this process, started when first needed and again should it die."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner = 0
+        self._control: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def supervise(self, limits: Mapping[str, int]) -> socket.socket:
+        """A socket to a fresh supervisor whose processes are held to ``limits``."""
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request = json.dumps(dict(limits)).encode()
+        with theirs, self._lock:
+            for attempt in (1, 2):
+                try:
+                    socket.send_fds(self._connected(), [request], [theirs.fileno()])
+                    break
+                except OSError as error:
+                    self._control = None
+                    if attempt == 2:
+                        mine.close()
+                        raise SandboxError(f"cannot start a supervisor process: {error}") from error
+        return mine
+
+    def _connected(self) -> socket.socket:
+        if self._control is None or self._owner != os.getpid():
+            mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            python = getattr(sys, "_base_executable", "") or sys.executable
+            script = Path(__file__).with_name("_nursery.py")
+            with theirs:
+                self._process = subprocess.Popen(
+                    [python, "-I", "-S", str(script), str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL, start_new_session=True, cwd="/", env={},
+                )  # fmt: skip
+            if self._owner != os.getpid():
+                atexit.register(self.shut)
+            self._control, self._owner = mine, os.getpid()
+        return self._control
+
+    def shut(self) -> None:
+        """End the nursery; supervisors of open sessions live on until their own sockets close."""
+        with self._lock:
+            if self._control is not None and self._owner == os.getpid():
+                self._control.close()
+                self._control = None
+                if self._process is not None:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        self._process.wait(timeout=5.0)
+                    self._process = None
+
+
+NURSERY = _Nursery()

@@ -1,0 +1,70 @@
+"""Fixtures that many tests share. Nothing here replaces a part of the program: tests run the real thing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recurve_eval import app
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def composing() -> Iterator[None]:
+    """Hydra initialised on the shipped configuration."""
+    with app.initialised():
+        yield
+
+
+@pytest.fixture
+def data() -> Path:
+    """The directory of public data, where it is at hand."""
+    path = Path(os.environ.get("RECURVE_DATA", REPOSITORY.parent / "shared" / "data"))
+    if not path.is_dir():
+        pytest.skip("RECURVE_DATA names no directory of public data")
+    return path
+
+
+def need(program: str, variable: str) -> None:
+    """Skip where a program is missing, unless the environment says that it must be there."""
+    if shutil.which(program):
+        return
+    if os.environ.get(variable) == "1":
+        pytest.fail(f"{program} is required here ({variable}=1) and missing")
+    pytest.skip(f"{program} is not installed")
+
+
+@pytest.fixture
+def bwrap() -> None:
+    need("bwrap", "RECURVE_REQUIRE_BWRAP")
+
+
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Runs ``recurve-eval`` in an empty directory and returns what it said."""
+
+    def call(*words: str, timeout: float = 120, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "recurve_eval", *words],
+            cwd=tmp_path,
+            env={**os.environ, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return call
+
+
+QUICK = ("sandbox=process", "oracle=process", "tracking=none")

@@ -1,0 +1,235 @@
+"""Real gradings through the process and bubblewrap backends."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from recurve_eval.domain import OracleJob, OracleVerdict, Submission, UnscoredReason
+from recurve_eval.errors import OracleError
+from recurve_eval.oracle.bubblewrap import BubblewrapOracle
+from recurve_eval.oracle.process import ProcessOracle
+from recurve_eval.oracle.warm import WarmOracle
+from recurve_eval.ports import OracleBackend
+
+GOOD = "def f(x):\n    return x + 1\n"
+CHECK = b"def check(candidate):\n    assert candidate(1) == 2\n    assert candidate(-1) == 0\n"
+SECRET = "kq81" + "zvt5"
+
+
+def job(solution: str | bytes, check: bytes = CHECK, timeout_s: float = 10.0, **params: str) -> OracleJob:
+    content = solution.encode() if isinstance(solution, str) else solution
+    return OracleJob(
+        task_id="t", submission=Submission.of_reference("x", {"solution.py": content}), held_out={"c.py": check},
+        convention="check", params={"module": "solution", "entry_point": "f", **params}, expected=("check",),
+        timeout_s=timeout_s,
+    )  # fmt: skip
+
+
+@pytest.fixture(params=[ProcessOracle, BubblewrapOracle], scope="module", ids=["process", "bubblewrap"])
+def oracle(request: pytest.FixtureRequest) -> Iterator[WarmOracle]:
+    if request.param is BubblewrapOracle and shutil.which("bwrap") is None:
+        if os.environ.get("RECURVE_REQUIRE_BWRAP") == "1":
+            pytest.fail("bwrap is required and absent")
+        pytest.skip("bwrap is not installed")
+    backend = request.param()
+    assert isinstance(backend, OracleBackend)
+    assert backend.check() is None
+    backend.start(2)
+    yield backend
+    backend.close()
+
+
+@pytest.mark.parametrize("candidate", ["apart", "shared"])
+def test_good_passes_and_bad_fails(oracle: WarmOracle, candidate: str) -> None:
+    good = oracle.grade(job(GOOD, candidate=candidate))
+    bad = oracle.grade(job("def f(x):\n    return x\n", candidate=candidate))
+    assert (good.verdict, good.tests_passed, good.tests_total, good.detail) == (OracleVerdict.PASS, 1, 1, "")
+    assert (bad.verdict, bad.failed) == (OracleVerdict.FAIL, ("check",))
+    assert good.wall_s > 0
+
+
+@pytest.mark.parametrize("solution", ["", "def g(x):\n    return x + 1\n", "def f(x:\n", "raise ValueError('no')\n", b"\xff\xfe"])
+@pytest.mark.parametrize("candidate", ["apart", "shared"])
+def test_what_cannot_be_loaded_fails(oracle: WarmOracle, solution: str | bytes, candidate: str) -> None:
+    grade = oracle.grade(job(solution, candidate=candidate))
+    assert grade.verdict is OracleVerdict.FAIL
+    assert grade.detail
+
+
+def test_an_endless_submission_fails_after_a_second_try(oracle: WarmOracle) -> None:
+    grade = oracle.grade(job("def f(x):\n    while True: pass\n", timeout_s=1.0))
+    assert (grade.verdict, grade.retried) == (OracleVerdict.FAIL, True)
+    assert "timed out twice (limit 1 s), control grading healthy" in grade.detail
+
+
+def test_a_slow_grader_gives_no_verdict(oracle: WarmOracle) -> None:
+    slow = replace(oracle, health_s=0.0)
+    try:
+        grade = slow.grade(job("import time\ntime.sleep(60)\n", timeout_s=0.5))
+    finally:
+        slow.close()
+    assert (grade.verdict, grade.reason) == (OracleVerdict.UNSCORED, UnscoredReason.ORACLE_TIMEOUT)
+
+
+@pytest.mark.parametrize("check", [b"def check(:\n", b"x = 1\n", b"def check(candidate):\n    candidate(1)\n"])
+@pytest.mark.parametrize("candidate", ["apart", "shared"])
+def test_a_fault_of_the_tests_is_no_verdict(oracle: WarmOracle, check: bytes, candidate: str) -> None:
+    grade = oracle.grade(job(GOOD, check, candidate=candidate))
+    assert (grade.verdict, grade.reason) == (OracleVerdict.UNSCORED, UnscoredReason.ORACLE_ERROR)
+
+
+def test_output_is_kept_bounded_and_valid(oracle: WarmOracle) -> None:
+    noisy = "import os, sys\nprint('hello')\nos.write(1, b'\\xff' + b'A' * 200000)\nprint('words', file=sys.stderr)\n" + GOOD
+    grade = oracle.grade(job(noisy))
+    assert grade.verdict is OracleVerdict.PASS
+    assert grade.stdout.startswith("hello\n\ufffdA")
+    assert len(grade.stdout) <= 64 * 1024
+    assert "words" in grade.stderr
+
+
+def test_arguments_changed_in_place_and_exceptions_are_seen_apart(oracle: WarmOracle) -> None:
+    check = (
+        b"def check(candidate):\n    a = [3, 1]\n    assert candidate(a) is None\n    assert a == [1, 3]\n"
+        b"    try:\n        candidate(None)\n    except AttributeError:\n        return\n    assert False\n"
+    )
+    assert oracle.grade(job("def f(x):\n    x.sort()\n", check)).verdict is OracleVerdict.PASS
+    assert oracle.grade(job("def f(x):\n    return sorted(x)\n", check)).verdict is OracleVerdict.FAIL
+
+
+def test_the_environment_is_fixed_and_its_own(oracle: WarmOracle) -> None:
+    os.environ["RECURVE_CANARY"] = "1"
+    check = b"""
+def check(candidate):
+    seen = candidate(0)
+    assert "RECURVE_CANARY" not in seen
+    assert (seen["TZ"], seen["LC_ALL"], seen["PYTHONHASHSEED"], seen["MPLBACKEND"]) == ("UTC", "C.UTF-8", "0", "Agg")
+    assert seen["HOME"] == seen["cwd"] and seen["umask"] == 0o77 and seen["listing"] == [".tmp", "solution.py"]
+"""
+    solution = """
+import os, sys
+def f(x):
+    assert not any("site-packages" in path for path in sys.path)
+    return dict(os.environ, cwd=os.getcwd(), umask=os.umask(0), listing=sorted(os.listdir(".")))
+"""
+    try:
+        grade = oracle.grade(job(solution, check))
+    finally:
+        del os.environ["RECURVE_CANARY"]
+    assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
+
+
+# Looks for a word by its first half followed by its second half spelt backwards, so that the search
+# itself never puts the whole word into memory.
+MEMORY = """
+import ctypes
+OWN = "".join(["mine", "1234"])
+def occurs(text, head, backwards):
+    at = text.find(head)
+    while at >= 0:
+        if text[at + 4:at + 8][::-1] == backwards:
+            return True
+        at = text.find(head, at + 1)
+    return False
+def f(x):
+    found = [False, False]
+    with open("/proc/self/maps") as maps:
+        regions = [line.split() for line in maps]
+    for region in regions:
+        start, end = (int(word, 16) for word in region[0].split("-"))
+        if region[1].startswith("rw") and "[v" not in region[-1]:
+            text = ctypes.string_at(start, end - start)
+            found[0] |= occurs(text, b"mine", b"4321")
+            found[1] |= occurs(text, b"kq81", b"5tvz")
+    print("own", found[0], "held out", found[1])
+    return x + 1
+"""
+
+
+def test_a_candidate_apart_holds_no_held_out_byte_in_its_memory(oracle: WarmOracle) -> None:
+    secret = CHECK + f"MARK = '{SECRET}'\n".encode()
+    for candidate in ("apart", "shared", "apart"):  # the last has gradings of the same tests behind it
+        grade = oracle.grade(job(MEMORY, secret, candidate=candidate))
+        if candidate == "apart":
+            assert grade.verdict is OracleVerdict.PASS, grade.detail + grade.stderr
+            assert set(grade.stdout.splitlines()) == {"own True held out False"}
+
+
+def test_the_memory_search_finds_what_is_there(oracle: WarmOracle) -> None:
+    telling = b"def check(candidate):\n    assert candidate(1) == 2\n    assert candidate(-1) == 0\n" + (
+        b"    try:\n        candidate('" + SECRET.encode() + b"')\n    except TypeError:\n        pass\n"
+    )
+    assert "held out True" in oracle.grade(job(MEMORY, telling)).stdout
+
+
+def test_nothing_outlives_a_grading(oracle: WarmOracle) -> None:
+    left = """
+import os, time, tempfile
+open("/tmp/left-by-a-grading", "w").close() if os.path.ismount("/tmp") else None
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+""" + GOOD
+    assert oracle.grade(job(left)).verdict is OracleVerdict.PASS
+    look = b"def check(candidate):\n    assert candidate(0) == []\n"
+    assert oracle.grade(job("import os\ndef f(x):\n    return os.listdir('/tmp') if os.path.ismount('/tmp') else []\n", look)).verdict is OracleVerdict.PASS
+    servers = [psutil.Process(pid) for pool in oracle._pools for pid in pool.pids()]
+    inner = [child for server in servers for child in server.children(recursive=True)]
+    assert not [p for p in inner if p.is_running() and p.uids().real not in (0, os.getuid())]
+
+
+def test_two_workers_grade_at_once_and_a_time_out_is_tried_alone(oracle: WarmOracle) -> None:
+    jobs = [job(GOOD)] * 12 + [job("import time\ntime.sleep(9)\n", timeout_s=0.7)] + [job(GOOD)] * 12
+    with ThreadPoolExecutor(4) as threads:
+        grades = list(threads.map(oracle.grade, jobs))
+    assert [g.verdict for g in grades] == [OracleVerdict.PASS] * 12 + [OracleVerdict.FAIL] + [OracleVerdict.PASS] * 12
+    assert oracle._pools[0].starts <= 4
+
+
+def test_several_runs_take_the_majority(oracle: WarmOracle) -> None:
+    several = replace(oracle, runs=5)
+    try:
+        steady = several.grade(job(GOOD))
+        flaky = several.grade(job("import os\ndef f(x):\n    return x + (os.urandom(1)[0] % 2)\n", b"def check(c):\n    assert c(1) == 2\n"))
+    finally:
+        several.close()
+    assert (steady.verdict, steady.runs, steady.flake_rate) == (OracleVerdict.PASS, 5, 0.0)
+    assert flaky.runs == 5
+    assert flaky.flake_rate in (0.0, pytest.approx(0.2), pytest.approx(0.4))
+
+
+def test_a_server_that_cannot_start_is_infrastructure() -> None:
+    broken = ProcessOracle(python="/bin/false", restarts=1)
+    grade = broken.grade(job(GOOD))
+    assert (grade.verdict, grade.reason) == (OracleVerdict.UNSCORED, UnscoredReason.INFRA)
+    with pytest.raises(OracleError, match="exit code 1"):
+        broken.env()
+    broken.close()
+
+
+def test_the_env_names_what_can_change_a_verdict(oracle: WarmOracle) -> None:
+    env = oracle.env()
+    assert {"python", "machine", "runner", "environment", "limits", "runs", "timeout_policy", "concurrency",
+            "containment", "preload", "preloaded"} <= set(env.facts)  # fmt: skip
+    assert oracle.env(("json",)).hash != env.hash
+    other = replace(oracle, memory_mb=1234)
+    assert other.env().hash != env.hash
+    other.close()
+
+
+def test_closing_leaves_no_process_and_no_file() -> None:
+    before = set(Path("/dev/shm").glob("recurve-oracle-*"))
+    backend = ProcessOracle()
+    assert backend.grade(job(GOOD)).verdict is OracleVerdict.PASS
+    (pid,) = backend._pools[0].pids()
+    backend.close()
+    assert not psutil.pid_exists(pid)
+    assert set(Path("/dev/shm").glob("recurve-oracle-*")) - before == set()

@@ -1,0 +1,296 @@
+"""The summary: right numbers, honest words, the same bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from analysis_samples import Row, historical, plan_of, row, unscored
+
+from recurve_eval.analysis import analyze_rows
+from recurve_eval.errors import ConfigError, Drift
+from recurve_eval.resources import schema_path
+from recurve_eval.rows import validate
+from recurve_eval.stats import ShapeError
+
+SCHEMA = json.loads(schema_path("summary-1").read_text(encoding="utf-8"))
+REPO = Path(__file__).resolve().parents[2]
+FLOOR = {"baseline": "A0", "treatment": "A0b"}
+
+
+def study(tasks: int = 30, seeds: int = 1, models: tuple[str, ...] = ("haiku",), unknown: bool = False) -> list[Row]:
+    """Simulated rows of three arms; A1 catches about two thirds of the bad work."""
+    r, rows = random.Random(5), []
+    for n in range(tasks):
+        for model in models:
+            hard = r.random()
+            for arm in ("A0", "A0b", "A1"):
+                for seed in range(seeds):
+                    good = r.random() > hard
+                    caught = arm == "A1" and not good and r.random() < 0.66
+                    usd = None if unknown and n == 0 and arm == "A1" else r.randint(1, 9) / 8
+                    gate = "none" if arm != "A1" else "RED" if caught else "GREEN"
+                    stop = "max_cycles" if caught else "declared"
+                    verdict, tokens = "pass" if good else "fail", (r.randint(50, 90), 9)
+                    at = {
+                        "model": model,
+                        "seed": seed,
+                        "simulated": True,
+                        "rejections": int(caught),
+                        "tokens": tokens,
+                        "usd": usd,
+                    }
+                    rows.append(row(f"t{n}", arm, **at, declared=not caught, verdict=verdict, gate=gate, stop=stop))
+    return rows
+
+
+def contrast(data: dict[str, Any], treatment: str, model: str = "haiku") -> dict[str, Any]:
+    return next(c for c in data["contrasts"] if c["treatment"] == treatment and c["stratum"]["model"] == model)
+
+
+def arm(data: dict[str, Any], name: str, model: str = "haiku") -> dict[str, Any]:
+    return next(a for a in data["arms"] if a["arm"] == name and a["stratum"]["model"] == model)
+
+
+@pytest.mark.parametrize(
+    ("rows", "plan"),
+    [
+        (historical(), plan_of("A0", "A3")),
+        (study(), plan_of(noise_floor=FLOOR)),
+        (study(8, seeds=3, models=("haiku", "sonnet")), plan_of(noise_floor=FLOOR)),
+        (study(8, unknown=True), {}),
+        ([row(), unscored("t1", "A1")], plan_of()),
+        ([row()], plan_of()),
+        (study(8), {**plan_of(), "calibration": {"sensitivity": [40, 40], "specificity": [39, 40]}}),
+    ],
+)
+def test_every_summary_is_valid_against_the_shipped_schema(rows: list[Row], plan: dict[str, Any]) -> None:
+    for one in rows:
+        validate(one)
+    summary = analyze_rows(rows, plan=plan)
+    jsonschema.Draft202012Validator(SCHEMA).validate(summary.data)
+    assert json.loads(summary.json()) == summary.data
+    assert "NaN" not in summary.json()
+    assert "nan" not in summary.markdown()
+
+
+def test_the_schema_refuses_an_undeclared_field() -> None:
+    data = analyze_rows([row()], plan=plan_of()).data
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**data, "extra": 1}, SCHEMA)
+
+
+def test_the_historical_smoke_run() -> None:
+    summary = analyze_rows(historical(), plan=plan_of("A0", "A3"))
+    data, text = summary.data, summary.markdown()
+    assert "One task supports no effect size" in text
+    assert "FDR 0/1 = 0.0% [0.0, 79.3] -> 1/1 = 100.0% [20.7, 100.0]; price of trust tokens x4.28" in text
+    assert "-> 0/0 undefined; price of trust tokens x47.01" in text
+    pooled = next(a for a in data["arms_all_strata"] if a["arm"] == "A3")
+    assert (pooled["fdr"]["count"], pooled["fdr"]["n"]) == (1, 1)
+    assert pooled["fdr"]["interval"]["low"] == pytest.approx(0.2065, abs=5e-5)
+    for model, ratio in (("haiku", 6757689 / 143735), ("sonnet", 4929738 / 1151762)):
+        found = contrast(data, "A3", model)
+        assert found["price"]["ratios"]["tokens"]["ratio"]["value"] == pytest.approx(ratio)
+        assert "one task" in found["endpoints"]["ship_bad"]["effect"]["value"]["undefined"]
+        assert "one task" in found["endpoints"]["ship_bad"]["test"]["undefined"]
+        assert "at least 6 tasks" in found["detectable"]["refused"]
+        assert "unknown in 1 of 1" in found["price"]["ratios"]["cost_usd"]["ratio"]["value"]["undefined"]
+    assert arm(data, "A3")["withheld"]["process_failed"] == 1
+    assert arm(data, "A3")["fdr"]["value"] == {"undefined": "no observation is in the denominator"}
+    golden = Path(__file__).with_name("golden_smoke_summary.md")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_one_seed_gets_exact_mcnemar_and_newcombe() -> None:
+    rows = [row(f"t{n}", "A0", verdict="fail" if n < 9 else "pass") for n in range(20)]
+    rows += [row(f"t{n}", "A1", verdict="fail" if n < 9 else "pass", declared=n not in range(1, 9)) for n in range(20)]
+    found = contrast(analyze_rows(rows, plan=plan_of()).data | {}, "A1", "m")
+    end = found["endpoints"]["ship_bad"]
+    assert end["table"] == {"both": 1, "first_only": 8, "second_only": 0, "neither": 11}
+    assert (end["test"]["method"], end["test"]["p_value"]) == ("exact McNemar", pytest.approx(2 / 2**8))
+    assert end["effect"]["value"] == pytest.approx(-0.4)
+    assert end["effect"]["interval"]["method"] == "Newcombe method 10"
+    assert end["effect"]["interval"]["high"] < 0
+    assert found["after_shipped_bad"] == {
+        "baseline_shipped_bad": 9, "repaired": 0, "repaired_but_withheld": 0, "refused": 8, "missed": 1, "unscored": 0,
+    }  # fmt: skip
+    assert (found["price"]["prevented"], found["price"]["good_lost"]) == (8, 0)
+
+
+def test_several_seeds_make_the_task_the_unit() -> None:
+    cells = [(f"t{n}", seed) for n in range(4) for seed in range(3)]
+    rows = [row(t, "A0", seed=s, verdict="fail") for t, s in cells] + [row(t, "A1", seed=s) for t, s in cells]
+    end = contrast(analyze_rows(rows, plan=plan_of()).data, "A1", "m")["endpoints"]["ship_bad"]
+    assert end["test"]["p_value"] == pytest.approx(2 / 16)
+    assert "sign-flip" in end["test"]["method"]
+    assert end["table"]["first_only"] == 12
+    assert "all tasks agree" in end["effect"]["interval"]["undefined"]
+
+
+def test_holm_covers_declared_contrasts_of_all_models_and_labels_the_rest() -> None:
+    rows = study(30, models=("haiku", "sonnet"))
+    data = analyze_rows(rows, plan=plan_of("A0", "A1")).data
+    primary = [c for c in data["contrasts"] if c["role"] == "primary"]
+    raw = sorted(c["endpoints"]["ship_bad"]["test"]["p_value"] for c in primary)
+    assert sorted(c["p_holm"] for c in primary) == pytest.approx([min(1, 2 * raw[0]), max(min(1, 2 * raw[0]), raw[1])])
+    rest = [c for c in data["contrasts"] if c["treatment"] == "A0b"]
+    assert {c["role"] for c in rest} == {"exploratory"}
+    assert all("undefined" in c["p_holm"] for c in rest)
+    free = analyze_rows(rows, plan={})
+    assert {c["role"] for c in free.data["contrasts"]} == {"exploratory"}
+    assert "every contrast here is exploratory" in free.markdown()
+
+
+def test_the_noise_floor_stands_beside_every_effect() -> None:
+    data = analyze_rows(study(), plan=plan_of(noise_floor=FLOOR))
+    head = data.markdown().split("## Arms")[0]
+    assert "noise floor A0b against A0" in head
+    assert "so no noise floor stands beside" in analyze_rows(study(), plan=plan_of()).markdown()
+
+
+def test_simulated_agents_are_named_in_bold() -> None:
+    assert "**The agents of this study are simulated" in analyze_rows(study(6), plan={}).markdown()
+    mixed = analyze_rows([*study(6), row("t1", model="real")], plan={}).markdown()
+    assert "**Simulated, and no evidence about a real model: haiku.**" in mixed
+    assert "imulated" not in analyze_rows(historical(), plan={}).markdown()
+
+
+def test_unscored_cells_are_listed_and_bounded() -> None:
+    rows = [row(f"t{n}", a, verdict="fail" if n == 0 else "pass") for n in range(9) for a in ("A0", "A1")]
+    rows += [unscored("t9", "A0"), row("t9", "A1"), row("t10", "A0"), unscored("t10", "A1")]
+    summary = analyze_rows(rows, plan=plan_of())
+    found = arm(summary.data, "A1", "m")
+    assert (found["n"], found["scored"], found["unscored"]) == (11, 10, {"oracle_timeout": 1})
+    assert found["ship_bad_bounds"] == {"low": pytest.approx(1 / 11), "high": pytest.approx(2 / 11), "unscored": 1}
+    end = contrast(summary.data, "A1", "m")["endpoints"]["ship_bad"]
+    assert end["bounds"] == {"low": pytest.approx(-1 / 11), "high": pytest.approx(1 / 11), "unscored": 2}
+    assert end["effect"]["value"] == 0.0
+    assert "t10 seed 0 (oracle\\_timeout" in summary.markdown()
+
+
+def test_unknown_cost_is_never_zero() -> None:
+    found = contrast(analyze_rows(study(8, unknown=True), plan=plan_of()).data, "A1")
+    ratios = found["price"]["ratios"]
+    assert ratios["cost_usd"]["ratio"]["value"]["undefined"].startswith("unknown in 1 of 8 matched pairs")
+    assert (ratios["cost_usd"]["known"], ratios["cost_usd"]["unknown"]) == (7, 1)
+    assert isinstance(ratios["tokens"]["ratio"]["value"], float)
+
+
+def test_withheld_work_splits_into_process_failure_and_refusal() -> None:
+    rows = [
+        row("t1", verdict="fail", declared=False, stop="process_failed"),
+        row("t2", verdict="fail", declared=False, stop="budget_tokens", gate="RED", rejections=3),
+        row("t3", verdict="pass", declared=False, stop="budget_wall"),
+        row("t4", verdict="fail", declared=False, stop="declared"),
+        row("t5"),
+    ]
+    found = arm(analyze_rows(rows, plan={}).data, "A0", "m")
+    assert found["withheld"] == {"process_failed": 1, "refused": 1, "exhausted": 1, "other": 1}
+    assert found["rejections"] == {"total": 3, "cells": 1}
+    assert (found["false_rejection"]["count"], found["false_rejection"]["n"]) == (1, 2)
+
+
+def test_tampered_work_is_bad_and_named() -> None:
+    summary = analyze_rows([row("t1", verdict="tampered"), row("t2")], plan={})
+    assert arm(summary.data, "A0", "m")["fdr"]["count"] == 1
+    assert "1 submissions tampered" in summary.markdown()
+
+
+def test_missing_partners_and_arms_are_said() -> None:
+    rows = [row(f"t{n}", a) for n in range(8) for a in ("A0", "A1")][:-1]
+    plan = plan_of(contrasts=[{"baseline": "A0", "treatment": "A3"}])
+    summary = analyze_rows(rows, plan=plan)
+    assert contrast(summary.data, "A1", "m")["missing"] == {"A0": [], "A1": ["t7 seed 0"]}
+    assert "Arm A1 lacks 1 partners: t7 seed 0" in summary.markdown()
+    assert "The declared contrast A3 against A0 cannot be made" in summary.markdown()
+
+
+def test_the_oracles_own_errors_correct_the_fdr() -> None:
+    rows = [row(f"t{n}", verdict="fail" if n < 3 else "pass") for n in range(10)]
+    plan = {"calibration": {"sensitivity": [50, 50], "specificity": [45, 50]}}
+    found = arm(analyze_rows(rows, plan=plan).data, "A0", "m")["fdr_corrected"]
+    assert found["value"] == pytest.approx((0.3 - 0.1) / 0.9)
+
+
+def test_hostile_names_cannot_break_the_tables() -> None:
+    text = analyze_rows([row("t|1\n# x", "A0"), unscored("a|b\n<script>", "A1")], plan={}).markdown()
+    assert "<script>" not in text
+    assert "\n# x" not in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "words"),
+    [
+        ([], ConfigError, "no sealed rows"),
+        ([row(), row(plan="f" * 64)], ShapeError, "two results"),
+        ([row("t1"), row("t2", plan="f" * 64, oracle_env="9" * 64)], Drift, "oracle_env_hash of benchmark 'demo'"),
+    ],
+)
+def test_refusals(rows: list[Row], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        analyze_rows(rows, plan=plan_of())
+
+
+def test_plans_with_like_pins_join() -> None:
+    rows = [*study(8), *(row(f"u{n}", a, model="haiku", plan="f" * 64) for n in range(3) for a in ("A0", "A1"))]
+    assert len(analyze_rows(rows, plan=plan_of()).data["study"]["plan_hashes"]) == 2
+
+
+def test_the_plan_must_name_two_arms() -> None:
+    with pytest.raises(ConfigError, match="with itself"):
+        analyze_rows([row()], plan=plan_of("A0", "A0"))
+    with pytest.raises(ConfigError, match=r"study\.primary needs"):
+        analyze_rows([row()], plan={"study": {"primary": {"baseline": "A0"}}})
+
+
+SCRIPT = """
+import json, locale, random, sys, time
+from pathlib import Path
+from recurve_eval.analysis import analyze_rows
+locale.setlocale(locale.LC_ALL, "")
+time.tzset()
+rows, plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+random.Random(sys.argv[3]).shuffle(rows)
+analyze_rows(rows, plan=plan).write(Path(sys.argv[2]))
+"""
+
+
+def test_same_bytes_from_any_order_locale_time_zone_and_directory(tmp_path: Path) -> None:
+    source = tmp_path / "rows.json"
+    source.write_text(json.dumps([study(12, seeds=2, models=("haiku", "sonnet")), plan_of(noise_floor=FLOOR)]))
+    places = [("one", "C.UTF-8", "UTC"), ("two", "de_DE.UTF-8", "Pacific/Kiritimati"), ("six", "C", "America/St_Johns")]
+    written = []
+    for name, language, zone in places:
+        (tmp_path / name).mkdir()
+        env = {**os.environ, "LANG": language, "TZ": zone, "PYTHONPATH": str(REPO), "PYTHONHASHSEED": str(len(name))}
+        if language not in _locales():
+            env["LANG"] = "C"
+        command = [sys.executable, "-c", SCRIPT, str(source), "out", name]
+        subprocess.run(command, cwd=tmp_path / name, env=env, check=True)
+        written.append([(tmp_path / name / "out" / f).read_bytes() for f in ("summary.json", "summary.md")])
+    assert written[0] == written[1] == written[2]
+    for blob in written[0]:
+        assert str(tmp_path).encode() not in blob
+        assert b"\r" not in blob
+
+
+def _locales() -> set[str]:
+    found = subprocess.run(["locale", "-a"], capture_output=True, text=True, check=False)
+    return {name.replace("utf8", "UTF-8") for name in found.stdout.split()}
+
+
+def test_importing_the_analysis_is_cheap() -> None:
+    code = (
+        "import sys, recurve_eval.analysis, recurve_eval.stats;"
+        "print([m for m in ('scipy', 'statsmodels', 'pandas', 'matplotlib') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPO)
+    assert found.stdout.strip() == "[]"

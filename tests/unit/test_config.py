@@ -1,0 +1,78 @@
+"""Every way to write a study wrongly gets one error that names the thing and the remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from recurve_eval import app, config
+from recurve_eval.errors import ConfigError, UnknownName
+
+pytestmark = pytest.mark.usefixtures("composing")
+
+
+def test_the_defaults_compose_to_a_complete_configuration() -> None:
+    composed = app.compose([])
+    assert composed["task"]["name"] == "demo"
+    assert set(composed) == {*config.PLAIN, *config.ADAPTERS, *config.SCALARS, "gate"}
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("+extra=1", "unknown key 'extra'"),
+        ("+model.temprature=0.3", "unknown key 'model.temprature'"),
+        ("+budget.walls=3", "Did you mean 'budget.wall_s'?"),
+        ("+agent.skil=1", "unknown key 'agent.skil'"),
+        ("~task", "lacks 'task'"),
+        ("~budget", "lacks 'budget'"),
+        ("task=humanevl", "Did you mean 'task=humaneval'?"),
+        ("agent=scriptd", "Did you mean 'agent=scripted'?"),
+        ("arm=A99", "unknown option 'arm=A99'"),
+        ("budgt.wall_s=3", "unknown key 'budgt.wall_s'"),
+        ("budget.wall=3", "Did you mean 'budget.wall_s'?"),
+        ("budget.wall_s=soon", "budget.wall_s"),
+        ("budget.wall_s=-1", "budget.wall_s must be positive"),
+        ("budget.tokens=-5", "budget.tokens must be positive"),
+        ("budget.tokens=1.5", "budget.tokens"),
+        ("budget.max_cycles=0", "budget.max_cycles must be at least 1"),
+        ("seed=-1", "seed must be"),
+        ("seed=one", "seed must be"),
+        ("model.skill=1.5", "model.skill is a probability"),
+        ("analysis.alpha=1", "analysis.alpha must lie between 0 and 1"),
+        ("spend.gate=off", "unknown spend gate 'off'"),
+        ("run.workers=-2", "run.workers must not be negative"),
+        ("run.log_level=LOUD", "unknown log level 'LOUD'"),
+        ("agent=replay", "agent.submissions has no value"),
+        ("gate/checks=ci", "gate.checks.command has no value"),
+        ("agent._target_=recurve_eval.agents.nothing.Nothing", "cannot load"),
+        ("agent._target_=recurve_eval.domain.digest", "is not an adapter"),
+        ("+gate.probes=1", "unknown gate slot 'probes'"),
+        ("study.primary={baseline: A0, treatmnt: A1}", "treatmnt"),
+        ("study.name=${nowhere}", "cannot resolve"),
+    ],
+)
+def test_wrong_input_is_named(override: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        app.compose([override])
+    assert said in str(caught.value)
+
+
+def test_an_unknown_option_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownName) as caught:
+        app.compose(["sandbox=jail"])
+    assert "sandbox=process" in caught.value.known
+
+
+def test_an_unreadable_override_is_named() -> None:
+    with pytest.raises(ConfigError, match="cannot read the override"):
+        app.build_study(["arm=[A0"])
+
+
+def test_every_leaf_either_counts_for_the_verdict_or_is_declared_not_to() -> None:
+    composed = app.compose([])
+    counted = dict(config.leaves(config.verdict_part(composed)))
+    every = dict(config.leaves(composed))
+    free = {k for k in every if k not in counted}
+    assert {k.split(".")[0] for k in free} <= {*config.OPERATIONAL, "study", "analysis", "arm", "task", "agent"}
+    assert "run.log_level" in free
+    assert {"budget.wall_s", "seed", "model.skill", "arm.stream", "controller.name"} <= set(counted)
