@@ -5,9 +5,13 @@ Hydra composes, :mod:`recurve_eval.config` validates, this module instantiates, 
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +35,7 @@ from recurve_eval.ports import Covering
 from recurve_eval.resources import conf_dir
 
 CONFIG_NAME = "config"
-KERNEL = ("domain", "cell", "capture", "leak", "workspace", "results", "controllers.endings")
+KERNEL = ("domain", "ports", "cell", "capture", "leak", "workspace", "testids", "results", "plan")
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,7 @@ def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = Non
     points = list(_points(list(overrides), params or {}))
     maker = _Maker()
     conditions, adapters, envs = [], [], []
-    for index, point in enumerate(points):
-        config = compose(point.overrides)
+    for index, (point, config) in enumerate(zip(points, _composed(points), strict=True)):
         parts, env = maker.parts(config)
         conditions.append(maker.condition(index, config, point, parts, env))
         adapters.append(parts)
@@ -91,10 +94,42 @@ def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = Non
 
 def compose(overrides: Iterable[str]) -> dict[str, Any]:
     """One validated configuration. Raises ConfigError with the known choices."""
-    composed = _compose(list(overrides))
+    return _validated(_compose(list(overrides)))
+
+
+def _validated(composed: DictConfig) -> dict[str, Any]:
     with open_dict(composed):
         runtime = composed.pop("hydra").runtime
     return cfg.validate(composed, {str(k).split("@")[0]: str(v) for k, v in runtime.choices.items()})
+
+
+def _composed(points: Iterable[Point]) -> Iterator[dict[str, Any]]:
+    """The validated configuration of each point.
+
+    Seeds are by far the longest axis, and a seed changes nothing but itself unless something refers to
+    it by interpolation. So the points of one seed axis share one composition where nothing does.
+    """
+    shared: dict[tuple[str, ...], dict[str, Any] | None] = {}
+    for point in points:
+        seeds = [o for o in point.overrides if _PLAIN_SEED.fullmatch(o)]
+        key = tuple(o for o in point.overrides if o not in seeds)
+        known = shared.get(key)
+        if known is not None and len(seeds) == 1:
+            yield {**known, "seed": int(seeds[0].removeprefix("seed="))}
+            continue
+        composed = _compose(list(point.overrides))
+        alone = key not in shared and not _refers_to_seed(composed)
+        config = _validated(composed)
+        shared[key] = config if alone else None
+        yield config
+
+
+_PLAIN_SEED = re.compile(r"seed=[0-9]+")
+
+
+def _refers_to_seed(composed: DictConfig) -> bool:
+    raw = OmegaConf.to_container(composed, resolve=False)
+    return any(isinstance(v, str) and "${" in v and "seed" in v for _, v in cfg.leaves(raw))
 
 
 def _compose(overrides: list[str]) -> DictConfig:
@@ -145,7 +180,7 @@ def _points(overrides: list[str], params: Mapping[str, Any]) -> Iterable[Point]:
 
 def _parse(overrides: Sequence[str]) -> list[Override]:
     try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
+        parsed = OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(list(overrides))
     except HydraException as error:
         raise explain(error) from None
     out = []
@@ -251,10 +286,22 @@ class _Maker:
 
 
 def _code(parts: Adapters) -> str:
-    """Hash of the source that produces a verdict: the kernel's and that of every adapter in use."""
+    """Hash of the source that produces a verdict: the kernel's, and the package of every adapter in use."""
     used = (parts.benchmark, parts.agent, parts.sandbox, parts.controller, parts.oracle, *parts.components)
-    modules = {f"recurve_eval.{name}" for name in KERNEL} | {type(p).__module__ for p in used}
+    modules = {f"recurve_eval.{name}" for name in KERNEL}
+    for part in used:
+        modules |= _siblings(type(part).__module__)
     return provenance.code_hash(tuple(sorted(modules)))
+
+
+@cache
+def _siblings(module: str) -> frozenset[str]:
+    """A module and, where it is one of ours, its whole package: adapters share helpers within theirs."""
+    package, _, _ = module.rpartition(".")
+    if not package.startswith("recurve_eval."):
+        return frozenset({module})
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
+    return frozenset({package, *(m.name for m in found if not m.ispkg)})
 
 
 def _shared(configs: Sequence[Mapping[str, Any]], points: Sequence[Point]) -> dict[str, Any]:
@@ -262,6 +309,8 @@ def _shared(configs: Sequence[Mapping[str, Any]], points: Sequence[Point]) -> di
     first = configs[0]
     for config, point in zip(configs[1:], points[1:], strict=True):
         for group in cfg.PLAN_LEVEL:
+            if first[group] is config[group]:
+                continue
             mine, other = dict(cfg.leaves(first[group])), dict(cfg.leaves(config[group]))
             for key in sorted(mine.keys() | other.keys()):
                 if mine.get(key) != other.get(key):

@@ -167,7 +167,7 @@ def _function(line: Line, name: str) -> Callable[..., Any]:
             raise _exception(answer)
         after = plain.decode(answer.get("after"))
         if isinstance(after, list) and len(after) == len(arguments):
-            for mine, theirs in zip(arguments, after):
+            for mine, theirs in zip(arguments, after):  # noqa: B905 - Python 3.9 has no strict
                 _follow(mine, theirs)
         return plain.decode(answer.get("value"))
 
@@ -195,4 +195,3 @@ def _exception(answer: dict[str, Any]) -> BaseException:
             except TypeError:
                 break
     return CandidateError(text)
-

@@ -23,6 +23,7 @@ class Means(NamedTuple):
     uid_base: int | None
     pid_namespace: bool
     ipc_namespace: bool
+    rejoins: bool
 
     def facts(self) -> dict[str, Any]:
         return {"uid_per_grading": self.uid_base is not None, "pid_namespace": self.pid_namespace,
@@ -55,7 +56,26 @@ def probe(uid_base: int | None) -> Means:
     uid_works = uid_base is not None and os.geteuid() == 0 and in_child(drop)
     namespace = in_child(lambda: libc.unshare(libc.CLONE_NEWPID))
     ipc = in_child(lambda: libc.unshare(libc.CLONE_NEWIPC))
-    return Means(uid_base if uid_works else None, namespace, ipc)
+    return Means(uid_base if uid_works else None, namespace, ipc, in_child(_leave_and_rejoin))
+
+
+def _leave_and_rejoin() -> None:
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    libc.unshare(libc.CLONE_NEWPID)
+    libc.setns(own, libc.CLONE_NEWPID)
+
+
+def enter_user_namespace() -> None:
+    """Without root, be privileged in a user namespace of our own, where the machine allows one."""
+    if os.geteuid() == 0 or in_child(lambda: libc.unshare(libc.CLONE_NEWPID)):
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    if not in_child(lambda: libc.unshare(libc.CLONE_NEWUSER)):
+        return
+    libc.unshare(libc.CLONE_NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1" % (uid, uid)), ("gid_map", "%d %d 1" % (gid, gid))):
+        with open("/proc/self/" + name, "w") as file:
+            file.write(text)
 
 
 def become(uid: int) -> None:
@@ -122,10 +142,44 @@ def fork_in_namespace(means: Means, own_namespace: int | None) -> int:
         libc.unshare(libc.CLONE_NEWIPC)
     if not means.pid_namespace or own_namespace is None:
         return os.fork()
+    if not means.rejoins:
+        return _fork_by_another()
     libc.unshare(libc.CLONE_NEWPID)
     pid = os.fork()
     if pid != 0:
         libc.setns(own_namespace, libc.CLONE_NEWPID)
+    return pid
+
+
+def _fork_by_another() -> int:
+    """Where we could not come back from a new namespace, a process that ends right away enters it for us.
+
+    Its child becomes ours, the subreaper's. The child waits for our word, since what it asks of the
+    kernel about its parent's death must be asked of us.
+    """
+    told, tell = os.pipe()
+    wait, release = os.pipe()
+    between = os.fork()
+    if between == 0:
+        try:
+            libc.unshare(libc.CLONE_NEWPID)
+            pid = os.fork()
+            if pid != 0:
+                os.write(tell, b"%d" % pid)
+                os._exit(0)
+        except BaseException:
+            os._exit(1)
+        os.read(wait, 1)
+        return 0
+    _, status = os.waitpid(between, 0)
+    os.close(tell)
+    pid = int(os.read(told, 32) or b"0")
+    if status == 0:
+        os.write(release, b"x")
+    for fd in (told, wait, release):
+        os.close(fd)
+    if status != 0 or pid == 0:
+        raise Leftover("no PID namespace could be made for a grading")
     return pid
 
 
@@ -244,4 +298,3 @@ def _unpack(top: int, name: str) -> list[str]:
 def remains(directories: list[str]) -> list[str]:
     """What stands in directories that must be empty between gradings."""
     return [directory + "/" + name for directory in directories for name in os.listdir(directory)]
-

@@ -74,13 +74,13 @@ class Result(unittest.TestResult):
         self._outcome: list[tuple[str, str]] = []
         self._challenge = ""
 
-    def startTest(self, test: Any) -> None:
+    def startTest(self, test: Any) -> None:  # noqa: N802
         self._outcome = []
         if not isinstance(test, MustFail):
             self._accuse_changes()
             self._challenge = self._stage.channel.ask("start", id=_id(test))
 
-    def stopTest(self, test: Any) -> None:
+    def stopTest(self, test: Any) -> None:  # noqa: N802
         outcome, message = self._outcome[0] if len(self._outcome) == 1 else ("failed", self._messages())
         if isinstance(test, MustFail):
             self._stage.channel.tell("canary", kind=test._testMethodName, outcome=outcome)
@@ -96,31 +96,31 @@ class Result(unittest.TestResult):
         if changed:
             self._stage.channel.tell("tamper", what=changed)
 
-    def addSuccess(self, test: Any) -> None:
+    def addSuccess(self, test: Any) -> None:  # noqa: N802
         self._outcome.append(("passed", ""))
 
-    def addFailure(self, test: Any, err: Any) -> None:
+    def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802
         self._outcome.append(("failed", describe(err[1])))
 
-    def addError(self, test: Any, err: Any) -> None:
+    def addError(self, test: Any, err: Any) -> None:  # noqa: N802
         self._outcome.append(("failed", describe(err[1])))
         if not isinstance(test, unittest.TestCase):
             self._stage.channel.tell("load_error", message="%s: %s" % (test, describe(err[1])))
 
-    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
         if err is not None:
             self._outcome.append(("failed", describe(err[1])))
 
-    def addSkip(self, test: Any, reason: str) -> None:
+    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
         self._outcome.append(("skipped", str(reason)[:400]))
 
-    def addExpectedFailure(self, test: Any, err: Any) -> None:
+    def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802
         self._outcome.append(("expected failure", describe(err[1])))
 
-    def addUnexpectedSuccess(self, test: Any) -> None:
+    def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
         self._outcome.append(("unexpected success", ""))
 
-    def addDuration(self, test: Any, elapsed: float) -> None:
+    def addDuration(self, test: Any, elapsed: float) -> None:  # noqa: N802
         pass
 
 

@@ -19,6 +19,7 @@ import unittest.case
 import unittest.loader
 import unittest.result
 import unittest.suite
+import unittest.util
 from typing import Any, Callable, Iterator
 
 from .heldout import Wrong

@@ -75,7 +75,12 @@ class Watch:
         return verdict
 
     def cross_check(self, left: Any, right: Any) -> None:
-        trials = [lambda: left == twin(right), lambda: twin(left) == right, lambda: left == Wrong(), lambda: Wrong() == right]
+        trials = [
+            lambda: left == twin(right),
+            lambda: twin(left) == right,
+            lambda: left == Wrong(),
+            lambda: Wrong() == right,
+        ]
         _dice.shuffle(trials)
         if any(_claims(trial) for trial in trials):
             self._accuse("an object claims to be equal to an unguessable value")

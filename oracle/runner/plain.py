@@ -11,6 +11,7 @@ import base64
 import datetime
 import decimal
 import fractions
+import types
 from typing import Any, Callable
 
 MAX_DEPTH = 150
@@ -95,12 +96,12 @@ _ENCODERS: list[tuple[type, Callable[[Any, bool, int], Any]]] = [
     (fractions.Fraction, _text("fraction", fractions.Fraction.__str__)),
     (datetime.datetime, _text("datetime", lambda value: datetime.datetime.isoformat(value))),
     (datetime.date, _text("date", lambda value: datetime.date.isoformat(value))),
-    (datetime.timedelta, lambda value, strict, depth: {"t": "timedelta", "v": [value.days, value.seconds, value.microseconds]}),
+    (datetime.timedelta, lambda v, strict, depth: {"t": "timedelta", "v": [v.days, v.seconds, v.microseconds]}),
     (type({}.keys()), _tagged("keys", iter)),
 ]  # fmt: skip
 
-_ITERATORS = (type({}.values()), type({}.items()), map, filter, zip, enumerate, reversed,
-              type(iter([])), type(iter(())), type(iter(range(0))), type(x for x in ()))  # fmt: skip
+_ITERATORS: tuple[type, ...] = (type({}.values()), type({}.items()), map, filter, zip, enumerate, reversed,
+              type(iter([])), type(iter(())), type(iter(range(0))), types.GeneratorType)  # fmt: skip
 
 
 def _other(value: Any, strict: bool, depth: int) -> Any:

@@ -91,12 +91,14 @@ class Ledger:
         body, mac = envelope
         self._number += 1
         if mac != seal(self._keyed, self._number, body):
-            return self._breach("a record without the grading's seal")
+            self._breach("a record without the grading's seal")
+            return
         message = json.loads(body)
         handler = getattr(self, "_on_" + str(message.get("event")), None)
         if handler is None:
-            return self._breach("an unknown kind of record")
-        handler(message, answer)
+            self._breach("an unknown kind of record")
+        else:
+            handler(message, answer)
 
     def _on_received(self, message: dict[str, Any], answer: Callable[[str], None]) -> None:
         self.received = True
@@ -130,8 +132,9 @@ class Ledger:
     def _on_harness(self, message: dict[str, Any], answer: Callable[[str], None]) -> None:
         """Never from where a submission runs: a failure must not be able to turn itself into no verdict."""
         if self.stage != "loading" and not message.get("verifier"):
-            return self._breach("a fault of the tests, reported after the submission was loaded")
-        self.harness_error = str(message["message"])
+            self._breach("a fault of the tests, reported after the submission was loaded")
+        else:
+            self.harness_error = str(message["message"])
 
     def _on_finish(self, message: dict[str, Any], answer: Callable[[str], None]) -> None:
         self.finished = True

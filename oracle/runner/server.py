@@ -23,6 +23,7 @@ import sys
 from typing import Any
 
 from . import contain, grading, guard, libc, wire
+from .watching import HostGone
 
 PROTOCOL = 1
 
@@ -36,6 +37,14 @@ def main(config_text: str) -> None:
         wire.send(host_out, {"status": "unfit", "why": "%s: %s" % (type(error).__name__, error)})
         return
     wire.send(host_out, dict(facts, status="ready"))
+    try:
+        _serve(place, host_in, host_out)
+    finally:
+        if config["own_scratch"]:
+            os.rmdir(place.scratch)
+
+
+def _serve(place: grading.Place, host_in: int, host_out: int) -> None:
     number = 0
     while True:
         try:
@@ -55,7 +64,7 @@ def _answer(request: dict[str, Any], place: grading.Place, number: int, host_in:
     try:
         wire.send(host_out, grading.grade(request, place, number, host_in))
         return True
-    except grading.HostGone:
+    except HostGone:
         return False
     except Exception as error:
         wire.send(host_out, {"status": "error", "why": "%s: %s" % (type(error).__name__, error)})
@@ -74,6 +83,7 @@ def _take_descriptors() -> tuple[int, int]:
 
 def _prepare(config: dict[str, Any]) -> tuple[grading.Place, dict[str, Any]]:
     sys.path += config["paths"]
+    contain.enter_user_namespace()
     libc.become_subreaper()
     libc.hide_memory()
     scratch = config["scratch"]
@@ -97,7 +107,7 @@ def _prepare(config: dict[str, Any]) -> tuple[grading.Place, dict[str, Any]]:
 def _warm() -> None:
     """Let the common modules be imported once here instead of once a grading."""
     for name in ("typing", "collections", "itertools", "functools", "math", "re", "string", "heapq", "bisect",
-                 "operator", "hashlib", "copy", "statistics", "unittest.mock", "traceback", "dataclasses"):  # fmt: skip
+                 "operator", "hashlib", "copy", "traceback", "dataclasses"):  # fmt: skip
         importlib.import_module(name)
 
 

@@ -51,7 +51,8 @@ def compare(tracked: Iterable[Row], sealed: Iterable[Row]) -> Disagreement:
 def write_analysis(run_dir: Path, rows: Iterable[Row], into: Path | None = None) -> Path:
     """Analyze rows under the run's frozen plan; writes ``analysis/`` and returns summary.md's path."""
     plan = read_plan(run_dir)
-    paths = analyze_rows(rows, plan=plan).write(into or run_dir / "analysis")
+    figures = bool((plan.get("analysis") or {}).get("figures", False))
+    paths = analyze_rows(rows, plan=plan).write(into or run_dir / "analysis", figures=figures)
     return next(p for p in paths if p.name == "summary.md")
 
 

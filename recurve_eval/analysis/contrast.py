@@ -22,7 +22,6 @@ from recurve_eval.stats import (
     Test,
     Undefined,
     expanded_percentile,
-    fdr_permutation,
     fdr_score,
     resampled_sums,
     smallest_detectable_effect,
@@ -37,8 +36,8 @@ FDR_COLUMNS = 4
 class FdrContrast:
     """Delta FDR. Its denominators differ by arm, so no McNemar test is made of it.
 
-    ``effect`` is treatment minus baseline with a task-bootstrap interval; ``test`` is the task-swap permutation
-    of the score, ``score`` its large-sample form (for comparison; never the verdict).
+    ``effect`` is treatment minus baseline with a task-bootstrap interval; ``test`` is the continuity-corrected
+    generalised score, ``score`` the same without the correction (for comparison; never the verdict).
     """
 
     baseline: Rate
@@ -179,8 +178,8 @@ def _fdr(p: Pairing, sums: Floats, options: AnalysisOptions) -> FdrContrast:
     replicates = divided(sums[:, 3], sums[:, 2]) - divided(sums[:, 1], sums[:, 0])
     effect = Estimate(second.value - first.value, expanded_percentile(replicates, tasks, options.confidence), tasks)
     columns = _fdr_columns(scored).T
-    test = fdr_permutation(*columns, resamples=options.resamples, seed=options.seed)
-    return FdrContrast(first, second, effect, test, fdr_score(*columns), bounds)
+    test, score = fdr_score(*columns), fdr_score(*columns, correction=False)
+    return FdrContrast(first, second, effect, test, score, bounds)
 
 
 def _arm_fdr(records: Sequence[Record], options: AnalysisOptions) -> Rate:

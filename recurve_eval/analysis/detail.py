@@ -109,7 +109,7 @@ def _alternatives(c: Data) -> Iterator[str]:
     if "mid_p" in others:
         said.append(f"mid-p McNemar p = {p_value(others['mid_p'])}; Tango {change(others['tango'])}")
     if defined(c["fdr"]["score"]):
-        said.append(f"generalised score for FDR p = {p_value(c['fdr']['score'])}")
+        said.append(f"uncorrected score for FDR p = {p_value(c['fdr']['score'])}")
     if said:
         yield "For comparison, never the verdict: " + "; ".join(said) + "."
         yield ""

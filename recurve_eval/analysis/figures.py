@@ -84,6 +84,7 @@ def _panels(titles: Sequence[str], height: float, width: float = 6.5) -> tuple[A
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, 0.7 + height * len(titles)), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12)
     axes = figure.subplots(len(titles), 1, squeeze=False)[:, 0]
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title, loc="left", fontsize=9)

@@ -43,13 +43,17 @@ class Summary:
         """The text of summary.md."""
         return render(self.data)
 
-    def write(self, directory: Path) -> list[Path]:
-        """Write summary.json and summary.md (UTF-8, LF) and return their paths."""
+    def write(self, directory: Path, *, figures: bool = False) -> list[Path]:
+        """Write summary.json and summary.md (UTF-8, LF), and ``figures/`` if asked; returns their paths."""
         directory.mkdir(parents=True, exist_ok=True)
         texts = {"summary.json": self.json(), "summary.md": self.markdown()}
         paths = [directory / name for name in texts]
         for path in paths:
             path.write_bytes(texts[path.name].encode())
+        if figures:
+            from recurve_eval.analysis.figures import draw_figures
+
+            paths += draw_figures(self.data, directory / "figures")
         return paths
 
 

@@ -143,6 +143,8 @@ def _fetch(url: str, out: Any, timeout_s: float, remedy: str) -> None:
     except (OSError, ValueError) as error:
         if isinstance(error, ConfigError):
             raise
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         reason = getattr(error, "reason", None) or error
         raise ConfigError(f"cannot download {url}: {reason}. {remedy}") from None
     if total and done < total:

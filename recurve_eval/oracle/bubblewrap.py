@@ -47,7 +47,10 @@ class BubblewrapOracle(WarmOracle):
         return None
 
     def launch(self, slot: int, preload: tuple[str, ...]) -> Launch:
-        config = self.server_config(slot, preload, scratch=WORK, unveil=False, must_be_empty=["/tmp", "/dev/shm"])
+        also_empty = ["/tmp", "/dev/shm"]
+        config = self.server_config(
+            slot, preload, scratch=WORK, unveil=False, own_scratch=False, must_be_empty=also_empty
+        )
         inside = [self._prefix[1], "-I", "-S", "-B", RUNNER, json.dumps(config)]
         return Launch((self.bwrap, *self._walls(), "--", *inside), ENVIRONMENT)
 
@@ -77,7 +80,7 @@ class BubblewrapOracle(WarmOracle):
         walls = [*self._namespaces(), "--hostname", "oracle", "--ro-bind", "/usr", "/usr"]
         for link in _LINKS:
             if Path(link).is_symlink():
-                walls += ["--symlink", os.readlink(link), link]
+                walls += ["--symlink", str(Path(link).readlink()), link]
             elif Path(link).is_dir():
                 walls += ["--ro-bind", link, link]
         for file in _ETC:

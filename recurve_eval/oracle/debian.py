@@ -52,8 +52,12 @@ def root_entries(recipe: Recipe, scratch: Path, progress: Progress, open_files: 
     wanted = [f"{name}={version}" for name, version in locked]
     tar = open_files.enter_context(_mmdebstrap(recipe, wanted, scratch, progress, locked_only=True))
     _compare(recipe, locked, _packages_of(tar))
-    drop = (*_VARYING, *_UNREAD, *recipe.drop)
-    kept = [entry for entry in entries_of(tar) if not any(fnmatch.fnmatchcase(entry.path, glob) for glob in drop)]
+    usual = (*_VARYING, *_UNREAD)
+    kept = [
+        entry
+        for entry in entries_of(tar)
+        if not recipe.drops(entry.path) and not any(fnmatch.fnmatchcase(entry.path, glob) for glob in usual)
+    ]
     extra = [Entry.of_bytes(path, content) for path, content in _ACCOUNTS.items()]
     extra += [Entry.symlink(path, target) for path, target in recipe.links.items()]
     extra += [Entry("tmp", DIRECTORY, 0o1777), Entry("var/tmp", DIRECTORY, 0o1777)]

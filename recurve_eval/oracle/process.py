@@ -33,7 +33,7 @@ class ProcessOracle(WarmOracle):
     def launch(self, slot: int, preload: tuple[str, ...]) -> Launch:
         parent = self.scratch or (_SHM if os.access(_SHM, os.W_OK | os.X_OK) else None)
         scratch = tempfile.mkdtemp(prefix="recurve-oracle-", dir=parent)
-        config = self.server_config(slot, preload, scratch=scratch, unveil=True, must_be_empty=[])
+        config = self.server_config(slot, preload, scratch=scratch, unveil=True, own_scratch=True, must_be_empty=[])
         argv = (self.interpreter(), "-I", "-S", "-B", str(self.runner), json.dumps(config))
         return Launch(argv, ENVIRONMENT, remove=scratch)
 

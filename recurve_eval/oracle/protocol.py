@@ -87,8 +87,12 @@ class Evidence:
 
     @classmethod
     def of(cls, reply: Mapping[str, Any]) -> Evidence:
-        text = {name: base64.b64decode(reply[name]).decode("utf-8", "replace") for name in ("stdout", "stderr")}
-        plain = {name: reply[name] for name in cls.__slots__ if name not in ("records", "breaches", "stdout", "stderr")}
+        text: dict[str, Any] = {
+            name: base64.b64decode(reply[name]).decode("utf-8", "replace") for name in ("stdout", "stderr")
+        }
+        plain: dict[str, Any] = {
+            name: reply[name] for name in cls.__slots__ if name not in ("records", "breaches", "stdout", "stderr")
+        }
         return cls(records=tuple(reply["records"]), breaches=tuple(reply["breaches"]), **plain, **text)
 
 

@@ -13,6 +13,7 @@ pin.json            the image that the recipe gives: image id, architecture, Pyt
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import json
 import re
 from dataclasses import dataclass, field
@@ -51,7 +52,7 @@ class Recipe:
     suite: str = "bookworm"  # debian: release name
     packages: list[str] = field(default_factory=list)  # debian: what is asked for; the lock adds what they need
     links: dict[str, str] = field(default_factory=dict)  # debian: symlinks, path -> target
-    drop: list[str] = field(default_factory=list)  # debian: globs of paths left out, on top of the usual
+    drop: list[str] = field(default_factory=list)  # debian: globs of paths left out, * matching / too
     assets: list[Asset] = field(default_factory=list)
     omit: list[str] = field(default_factory=list)  # debian: Python packages that others ask for and nothing here uses
     bytecode: bool = False  # debian: compile every module once, checked by nothing at run time
@@ -62,6 +63,10 @@ class Recipe:
     @property
     def name(self) -> str:
         return self.root.name
+
+    def drops(self, path: str) -> bool:
+        """Whether the recipe leaves this path, relative to /, out of the image."""
+        return any(fnmatch.fnmatchcase(path, glob) for glob in self.drop)
 
     def lock_file(self, name: str) -> Path:
         return self.root / name

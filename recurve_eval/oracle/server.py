@@ -54,6 +54,7 @@ class WarmServer:
             )  # fmt: skip
         except OSError as error:
             self._errors.close()
+            self._remove_scratch()
             raise ServerLost(f"could not be started: {error}") from None
         assert self._process.stdin is not None and self._process.stdout is not None
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
@@ -150,5 +151,8 @@ class WarmServer:
                 pass
             self._process.wait()
         self._errors.close()
+        self._remove_scratch()
+
+    def _remove_scratch(self) -> None:
         if self._launch.remove is not None:
             shutil.rmtree(self._launch.remove, ignore_errors=True)

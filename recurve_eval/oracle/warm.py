@@ -33,7 +33,9 @@ Event = Mapping[str, JSON]
 _CONTROL = OracleJob(
     task_id="control",
     submission=Submission.of_reference("canonical", {"solution.py": b"def double(x):\n    return x + x\n"}),
-    held_out={"control.py": b"def check(candidate):\n    assert candidate(3) == 6\n    assert candidate('a') == 'aa'\n"},
+    held_out={
+        "control.py": b"def check(candidate):\n    assert candidate(3) == 6\n    assert candidate('a') == 'aa'\n"
+    },
     convention="check",
     params={"module": "solution", "entry_point": "double"},
     expected=("check",),
@@ -61,6 +63,7 @@ class WarmOracle:
     open_files : descriptors of one graded process.
     processes : processes and threads of one grading, where it has a user id of its own.
     uid_base : first user id for gradings when run as root; 0 keeps the server's own.
+    concurrency : how many gradings may run at once; contention can change verdicts, so it is part of the environment.
     runs : how often each submission is run; the majority decides and the flake rate is reported.
     restarts : how often a grading is begun again after its server was lost.
     health_s : seconds within which the control grading must pass for a time-out to count as a failure.
@@ -75,6 +78,7 @@ class WarmOracle:
     open_files: int = 256
     processes: int = 64
     uid_base: int = 60_000
+    concurrency: int = 2
     runs: int = 1
     restarts: int = 5
     health_s: float = 2.0
@@ -94,13 +98,14 @@ class WarmOracle:
     # -- the port --------------------------------------------------------------------------------
 
     def start(self, workers: int) -> None:
-        if self.runs < 1 or workers < 1:
-            raise ConfigError(f"oracle.runs and workers must be at least 1; got {self.runs} and {workers}")
+        if self.runs < 1 or self.concurrency < 1 or workers < 1:
+            raise ConfigError("oracle.runs, oracle.concurrency and workers must be at least 1")
         with self._lock:
-            if self._pools and self._pools[0].workers != workers:
+            width = min(workers, self.concurrency)
+            if self._pools and self._pools[0].workers != width:
                 self._pools.pop().close()
             if not self._pools:
-                self._pools.append(Pool(self._start_server, workers))
+                self._pools.append(Pool(self._start_server, width))
 
     def close(self) -> None:
         with self._lock:
@@ -109,14 +114,24 @@ class WarmOracle:
 
     def env(self, preload: tuple[str, ...] = ()) -> OracleEnv:
         """Everything that can change a verdict, as a running server states it. Raises OracleError."""
+        greeting = dict(self._greeting(preload))
+        del greeting["status"]
+        facts = greeting | self._settings() | {"preload": list(preload)}
+        return OracleEnv(self.name, facts, self.isolation(greeting["containment"]), self.image())
+
+    def _greeting(self, preload: tuple[str, ...]) -> Mapping[str, Any]:
+        """What a server says of itself; one that is started to be asked is ended again."""
         try:
-            with self._pool.lease(preload) as server:
-                greeting = dict(server.greeting)
+            if self._pools:
+                with self._pool.lease(preload) as server:
+                    return server.greeting
+            server = self._start_server(0, preload)
+            try:
+                return server.greeting
+            finally:
+                server.close()
         except ServerLost as lost:
             raise OracleError(f"oracle {self.name}: the grading server {lost.cause}") from None
-        del greeting["status"]
-        facts = greeting | self._settings() | {"preload": list(preload), "concurrency": self._pool.workers}
-        return OracleEnv(self.name, facts, self.isolation(greeting["containment"]), self.image())
 
     def grade(self, job: OracleJob) -> Grade:
         fault = fault_of(job)
@@ -156,7 +171,8 @@ class WarmOracle:
         passed = not seen.timed_out and judge(_CONTROL, seen).verdict is OracleVerdict.PASS
         if not passed:
             return False, "the control grading did not pass"
-        return took <= self.health_s, f"control grading {'healthy' if took <= self.health_s else 'slow'} ({took:.2f} s)"
+        word = "healthy" if took <= self.health_s else "slow"
+        return took <= self.health_s, f"control grading {word} ({took:.2f} s)"
 
     def _see(self, job: OracleJob, alone: bool = False) -> Evidence:
         """One run of the tests, begun again when its server is lost. Raises _Lost after the last try."""
@@ -220,7 +236,7 @@ class WarmOracle:
         return WarmServer(self.launch(slot, preload), self.start_timeout_s)
 
     def server_config(self, slot: int, preload: tuple[str, ...], **more: Any) -> dict[str, Any]:
-        """The configuration of one server; a backend adds ``scratch``, ``unveil`` and ``must_be_empty``."""
+        """The configuration of one server; a backend adds where to work and what must be empty."""
         return {
             "paths": list(self.paths),
             "preload": list(preload),
@@ -247,6 +263,7 @@ class WarmOracle:
             "environment": ENVIRONMENT,
             "limits": self._limits(),
             "runs": self.runs,
+            "concurrency": self.concurrency,
             "timeout_policy": TIMEOUT_POLICY,
             "health_s": self.health_s,
         }

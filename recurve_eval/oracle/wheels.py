@@ -77,7 +77,7 @@ def installed(recipe: Recipe, found: list[Path], open_files: ExitStack) -> Itera
         archive = open_files.enter_context(zipfile.ZipFile(wheel))
         for info in archive.infolist():
             place = _place(recipe, PurePosixPath(info.filename))
-            if place is None or info.is_dir():
+            if place is None or info.is_dir() or recipe.drops(place):
                 continue
             executable = bool(info.external_attr >> 16 & 0o111)
             if place.startswith(_SCRIPTS):

@@ -9,14 +9,14 @@ from recurve_eval.stats.mcnemar import mcnemar_asymptotic, mcnemar_clustered, mc
 from recurve_eval.stats.multiple import cochran_q, holm
 from recurve_eval.stats.paired import newcombe_paired, tango_paired
 from recurve_eval.stats.power import DetectableEffect, fewest_discordant, mcnemar_power, smallest_detectable_effect
-from recurve_eval.stats.predictive import fdr_permutation, fdr_score, weighted_generalised_score
+from recurve_eval.stats.predictive import fdr_score, weighted_generalised_score
 from recurve_eval.stats.proportions import corrected_rate, wilson, wilson_clustered
 from recurve_eval.stats.resample import cluster_bootstrap, expanded_percentile, resampled_sums, sign_flip
 from recurve_eval.stats.results import Estimate, Interval, PairedTable, Rate, ShapeError, Test, Undefined, is_defined
 
 __all__ = [
     "DetectableEffect", "Estimate", "Interval", "PairedTable", "Rate", "ShapeError", "Test", "Undefined",
-    "cluster_bootstrap", "cochran_q", "corrected_rate", "expanded_percentile", "fdr_permutation", "fdr_score",
+    "cluster_bootstrap", "cochran_q", "corrected_rate", "expanded_percentile", "fdr_score",
     "fewest_discordant", "holm", "is_defined", "mcnemar_asymptotic", "mcnemar_clustered", "mcnemar_exact",
     "mcnemar_midp", "mcnemar_power", "newcombe_paired", "pass_at_k", "pass_hat_k", "resampled_sums", "sign_flip",
     "smallest_detectable_effect", "tango_paired", "weighted_generalised_score", "wilson", "wilson_clustered",

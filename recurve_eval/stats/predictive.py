@@ -7,7 +7,7 @@ declared it done.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,6 @@ from recurve_eval.stats.mcnemar import _chi_square
 from recurve_eval.stats.results import ShapeError, Test, Undefined
 
 Floats = NDArray[np.float64]
-_CHUNK = 2_000_000  # swap indicators held in memory at once
 NO_VARIANCE = "the observed rates leave no variance to test against"
 
 
@@ -68,7 +67,9 @@ def _four_columns(n1: ArrayLike, bad1: ArrayLike, n2: ArrayLike, bad2: ArrayLike
     return columns
 
 
-def fdr_score(n1: ArrayLike, bad1: ArrayLike, n2: ArrayLike, bad2: ArrayLike) -> Test | Undefined:
+def fdr_score(
+    n1: ArrayLike, bad1: ArrayLike, n2: ArrayLike, bad2: ArrayLike, *, correction: bool = True
+) -> Test | Undefined:
     """Generalised score test of equal FDR in two end-to-end arms on the same tasks.
 
     Unlike two diagnostic tests of one subject, two arms each make their own work: a task may be bad in one
@@ -79,12 +80,16 @@ def fdr_score(n1: ArrayLike, bad1: ArrayLike, n2: ArrayLike, bad2: ArrayLike) ->
     ----------
     n1, bad1, n2, bad2 : int arrays of shape (tasks,)
         Declared (and scored) work and bad declared work per task, baseline then treatment.
+    correction : bool
+        Take ``(1/N1 + 1/N2) / 2`` from the absolute difference, as Yates does for two proportions. Without
+        it the test rejects too often where bad (or good) work is rare and tasks are few: 8% at a nominal
+        5% for 20 tasks and an FDR of .05. With it the size stayed at or below 5% in every simulated
+        design, at the price of power; see the coverage tables.
 
     Returns
     -------
     Test or Undefined
-        Chi-square on one degree of freedom; undefined where an arm declared nothing. Large-sample:
-        reports use :func:`fdr_permutation`, which holds its size at every n; see the coverage table.
+        Chi-square on one degree of freedom; undefined where an arm declared nothing.
     """
     n1, bad1, n2, bad2 = _four_columns(n1, bad1, n2, bad2)
     total1, total2 = float(n1.sum()), float(n2.sum())
@@ -99,80 +104,8 @@ def fdr_score(n1: ArrayLike, bad1: ArrayLike, n2: ArrayLike, bad2: ArrayLike) ->
         variance = float(((r1 / total1 - r2 / total2) ** 2).sum()) * (k / (k - 1) if k > 1 else math.inf)
     if not 1e-15 < variance < math.inf:
         return Undefined(NO_VARIANCE)
-    gap = float(bad1.sum()) / total1 - float(bad2.sum()) / total2
-    return _chi_square("generalised score for FDR", gap**2 / variance)
-
-
-def fdr_permutation(
-    n1: ArrayLike, bad1: ArrayLike, n2: ArrayLike, bad2: ArrayLike, *, resamples: int = 10_000, seed: int = 0
-) -> Test | Undefined:
-    """Permutation test of equal FDR: the two arms of a task change places, all its seeds together.
-
-    The statistic is the absolute score z, with its task-robust variance recomputed in each permutation.
-    Exact where the arms are exchangeable within a task, so it holds its size at any number of tasks;
-    studentised, so that it stays near it where only the FDRs are equal (Chung and Romano, Annals of
-    Statistics 41 (2013) 484-507).
-
-    Parameters
-    ----------
-    n1, bad1, n2, bad2 : int arrays of shape (tasks,)
-        As in :func:`fdr_score`.
-    resamples, seed : int
-        Random swaps; the p-value is ``(1 + as extreme) / (1 + resamples)``, or exact over all
-        ``2**d`` swaps of the d tasks that differ where these are no more than ``resamples``.
-    """
-    n1, bad1, n2, bad2 = _four_columns(n1, bad1, n2, bad2)
-    if n1.sum() == 0 or n2.sum() == 0:
-        return Undefined("an arm declared nothing, so its FDR is undefined")
-    pooled = float((bad1 + bad2).sum() / (n1 + n2).sum())
-    if pooled in (0.0, 1.0):
-        return Undefined("all declared work has the same verdict, so there is nothing to test")
-    null = _SwapNull(n1, bad1 - pooled * n1, n2, bad2 - pooled * n2)
-    observed = float(null.z(np.zeros((1, null.differing)))[0])
-    exact = null.differing < 31 and 2**null.differing <= resamples
-    total = 2**null.differing if exact else resamples
-    blocks = _all_swaps(null.differing) if exact else _random_swaps(null.differing, resamples, seed)
-    hits = sum(int((null.z(block) >= observed - 1e-9).sum()) for block in blocks)
-    name = "task-swap permutation for FDR" + (", exact" if exact else f", {resamples} swaps")
-    return Test(name, hits / total if exact else (1 + hits) / (1 + total), observed)
-
-
-def _all_swaps(tasks: int) -> Iterator[Floats]:
-    codes = np.arange(2**tasks)[:, None] >> np.arange(tasks)[None, :]
-    yield (codes & 1).astype(float)
-
-
-def _random_swaps(tasks: int, resamples: int, seed: int) -> Iterator[Floats]:
-    rng = np.random.default_rng(seed)
-    step = max(1, _CHUNK // tasks)
-    for start in range(0, resamples, step):
-        size = min(step, resamples - start)
-        yield rng.integers(0, 2, size=(size, tasks), dtype=np.int8).astype(float)
-
-
-class _SwapNull:
-    """The score z of an FDR difference under swaps; every ingredient of it is linear in their indicators.
-
-    Tasks whose two arms look the same are left out of the swaps: exchanging them changes nothing.
-    """
-
-    def __init__(self, n1: Floats, r1: Floats, n2: Floats, r2: Floats) -> None:
-        moves = np.column_stack([n2 - n1, r2 - r1, r2**2 - r1**2])
-        self._moves = moves[(n1 != n2) | (r1 != r2)]
-        self.differing = len(self._moves)
-        self._start = np.array([n1.sum(), r1.sum(), (r1**2).sum()])
-        self._other = np.array([n2.sum(), (r2**2).sum()])
-        self._cross = float(r1 @ r2)
-
-    def z(self, swaps: Floats) -> Floats:
-        """Absolute z of each swap, shape (k,) from indicators of shape (k, differing)."""
-        moved = swaps @ self._moves
-        total1, residual, squares1 = (self._start + moved).T
-        total2, squares2 = self._other[0] - moved[:, 0], self._other[1] - moved[:, 2]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gap = residual * (1 / total1 + 1 / total2)
-            variance = squares1 / total1**2 + squares2 / total2**2 - 2 * self._cross / (total1 * total2)
-            z = np.abs(gap) / np.sqrt(variance)
-        # A swap that leaves an arm empty, or no variance against a gap, is the most extreme there is.
-        certain = (total1 <= 0) | (total2 <= 0) | ((variance <= 1e-14) & (np.abs(gap) > 1e-12))
-        return np.where(certain, np.inf, np.where(variance <= 1e-14, 0.0, z))
+    gap = abs(float(bad1.sum()) / total1 - float(bad2.sum()) / total2)
+    if correction:
+        gap = max(0.0, gap - (1 / total1 + 1 / total2) / 2)
+    name = "generalised score for FDR" + (", continuity-corrected" if correction else "")
+    return _chi_square(name, gap**2 / variance)

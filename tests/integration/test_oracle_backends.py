@@ -54,7 +54,9 @@ def test_good_passes_and_bad_fails(oracle: WarmOracle, candidate: str) -> None:
     assert good.wall_s > 0
 
 
-@pytest.mark.parametrize("solution", ["", "def g(x):\n    return x + 1\n", "def f(x:\n", "raise ValueError('no')\n", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "solution", ["", "def g(x):\n    return x + 1\n", "def f(x:\n", "raise ValueError('no')\n", b"\xff\xfe"]
+)
 @pytest.mark.parametrize("candidate", ["apart", "shared"])
 def test_what_cannot_be_loaded_fails(oracle: WarmOracle, solution: str | bytes, candidate: str) -> None:
     grade = oracle.grade(job(solution, candidate=candidate))
@@ -85,7 +87,10 @@ def test_a_fault_of_the_tests_is_no_verdict(oracle: WarmOracle, check: bytes, ca
 
 
 def test_output_is_kept_bounded_and_valid(oracle: WarmOracle) -> None:
-    noisy = "import os, sys\nprint('hello')\nos.write(1, b'\\xff' + b'A' * 200000)\nprint('words', file=sys.stderr)\n" + GOOD
+    noisy = (
+        "import os, sys\nprint('hello')\nos.write(1, b'\\xff' + b'A' * 200000)\nprint('words', file=sys.stderr)\n"
+        + GOOD
+    )
     grade = oracle.grade(job(noisy))
     assert grade.verdict is OracleVerdict.PASS
     assert grade.stdout.startswith("hello\n\ufffdA")
@@ -168,7 +173,8 @@ def test_the_memory_search_finds_what_is_there(oracle: WarmOracle) -> None:
 
 
 def test_nothing_outlives_a_grading(oracle: WarmOracle) -> None:
-    left = """
+    left = (
+        """
 import os, time, tempfile
 open("/tmp/left-by-a-grading", "w").close() if os.path.ismount("/tmp") else None
 for _ in range(3):
@@ -177,10 +183,17 @@ for _ in range(3):
         if os.fork() == 0:
             time.sleep(600)
         os._exit(0)
-""" + GOOD
+"""
+        + GOOD
+    )
     assert oracle.grade(job(left)).verdict is OracleVerdict.PASS
     look = b"def check(candidate):\n    assert candidate(0) == []\n"
-    assert oracle.grade(job("import os\ndef f(x):\n    return os.listdir('/tmp') if os.path.ismount('/tmp') else []\n", look)).verdict is OracleVerdict.PASS
+    assert (
+        oracle.grade(
+            job("import os\ndef f(x):\n    return os.listdir('/tmp') if os.path.ismount('/tmp') else []\n", look)
+        ).verdict
+        is OracleVerdict.PASS
+    )
     servers = [psutil.Process(pid) for pool in oracle._pools for pid in pool.pids()]
     inner = [child for server in servers for child in server.children(recursive=True)]
     assert not [p for p in inner if p.is_running() and p.uids().real not in (0, os.getuid())]
@@ -198,7 +211,12 @@ def test_several_runs_take_the_majority(oracle: WarmOracle) -> None:
     several = replace(oracle, runs=5)
     try:
         steady = several.grade(job(GOOD))
-        flaky = several.grade(job("import os\ndef f(x):\n    return x + (os.urandom(1)[0] % 2)\n", b"def check(c):\n    assert c(1) == 2\n"))
+        flaky = several.grade(
+            job(
+                "import os\ndef f(x):\n    return x + (os.urandom(1)[0] % 2)\n",
+                b"def check(c):\n    assert c(1) == 2\n",
+            )
+        )
     finally:
         several.close()
     assert (steady.verdict, steady.runs, steady.flake_rate) == (OracleVerdict.PASS, 5, 0.0)

@@ -35,7 +35,7 @@ def study(tasks: int = 30, seeds: int = 1, models: tuple[str, ...] = ("haiku",),
                 for seed in range(seeds):
                     good = r.random() > hard
                     caught = arm == "A1" and not good and r.random() < 0.66
-                    usd = None if unknown and n == 0 and arm == "A1" else r.randint(1, 9) / 8
+                    usd = None if unknown and n == 0 and arm == "A1" else r.randint(1, 9) / 7
                     gate = "none" if arm != "A1" else "RED" if caught else "GREEN"
                     stop = "max_cycles" if caught else "declared"
                     verdict, tokens = "pass" if good else "fail", (r.randint(50, 90), 9)
@@ -265,7 +265,9 @@ analyze_rows(rows, plan=plan).write(Path(sys.argv[2]))
 
 def test_same_bytes_from_any_order_locale_time_zone_and_directory(tmp_path: Path) -> None:
     source = tmp_path / "rows.json"
-    source.write_text(json.dumps([study(12, seeds=2, models=("haiku", "sonnet")), plan_of(noise_floor=FLOOR)]))
+    rows = study(12, seeds=2, models=("haiku", "sonnet"))
+    rows += [unscored(f"u{n}", "A1", model="haiku", wall_s=n / 3) for n in range(9)]
+    source.write_text(json.dumps([rows, plan_of(noise_floor=FLOOR)]))
     places = [("one", "C.UTF-8", "UTC"), ("two", "de_DE.UTF-8", "Pacific/Kiritimati"), ("six", "C", "America/St_Johns")]
     written = []
     for name, language, zone in places:
@@ -294,3 +296,29 @@ def test_importing_the_analysis_is_cheap() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPO)
     assert found.stdout.strip() == "[]"
+
+
+def test_intervals_hold_the_truth_of_a_simulated_study_of_2000_cells() -> None:
+    """500 tasks, two arms, two models; every true rate is known, so the intervals can be held to it."""
+    r, rows = random.Random(12), []
+    rates = {"haiku": 0.30, "sonnet": 0.10}
+    truth = {(m, name): (bad, passed) for m, bad in rates.items() for name, passed in (("A0", 1.0), ("A1", 0.4))}
+    for (model, name), (bad, passed) in truth.items():
+        for n in range(500):
+            good = r.random() > bad
+            declared, verdict = good or r.random() < passed, "pass" if good else "fail"
+            rows.append(row(f"t{n}", name, model=model, declared=declared, verdict=verdict))
+    data = analyze_rows(rows, plan=plan_of()).data
+    assert data["study"]["cells"] == 2000
+    for (model, name), (bad, passed) in truth.items():
+        found = arm(data, name, model)
+        shipped = bad * passed
+        for rate, true in ((found["ship_bad"], shipped), (found["fdr"], shipped / (1 - bad + shipped))):
+            assert rate["interval"]["low"] <= true <= rate["interval"]["high"]
+    for model, bad in rates.items():
+        c = contrast(data, "A1", model)
+        for estimate, true in (
+            (c["endpoints"]["ship_bad"]["effect"], -0.6 * bad),
+            (c["fdr"]["effect"], 0.4 * bad / (1 - 0.6 * bad) - bad),
+        ):
+            assert estimate["interval"]["low"] <= true <= estimate["interval"]["high"]

@@ -51,6 +51,14 @@ def test_a_wheel_goes_where_its_format_says(tmp_path: Path, wheel: Path) -> None
     }
 
 
+def test_what_the_recipe_drops_is_left_out_of_a_wheel(tmp_path: Path, wheel: Path) -> None:
+    with ExitStack() as files:
+        entries = wheels.installed(made(tmp_path, drop=[f"{SITE}/thing/*", "usr/*/bin/*"]), [wheel], files)
+        assert {e.path for e in entries} == {
+            f"{SITE}/pure.py", f"{SITE}/thing-1.0.dist-info/RECORD", "usr/local/share/thing.txt",
+        }  # fmt: skip
+
+
 def test_data_files_are_copied_out_of_a_wheel(tmp_path: Path, wheel: Path) -> None:
     asset = {"requirement": "Thing==1.0", "source": "thing/data", "destination": "usr/share/thing"}
     with ExitStack() as files:

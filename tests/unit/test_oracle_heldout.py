@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from recurve_eval.resources import oracle_dir
 
 sys.path.insert(0, str(oracle_dir()))
-from runner import heldout  # noqa: E402
+from runner import heldout
 
 sys.path.pop(0)
 
@@ -34,13 +34,13 @@ VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | 
 def test_honest_values_are_never_accused_and_compare_as_before(left: object, right: object) -> None:
     watch, accusations = watched()
     assert watch.equal(left, right) == (left == right)
-    assert watch.contains(left, [right]) == (left in [right])
+    assert watch.contains(left, [right]) == (left in [right])  # noqa: FURB171
     assert accusations == []
 
 
 @given(VALUES)
 def test_a_twin_is_never_equal(value: object) -> None:
-    assert not (heldout.twin(value) == value)
+    assert not (heldout.twin(value) == value)  # noqa: SIM201
 
 
 @pytest.mark.parametrize("order", [lambda w: w.equal(Lying(1), 5), lambda w: w.equal(5, Lying(1))])
@@ -53,7 +53,9 @@ def test_a_liar_is_caught_on_either_side(order: object) -> None:
 
 def test_a_module_runs_under_a_name_nobody_can_guess() -> None:
     watch, accusations = watched()
-    held = heldout.HeldOut({"t.py": b"def ok(x):\n    assert x == 3\n    assert 1 < x < 5\n    return x in [3]\n"}, watch)
+    held = heldout.HeldOut(
+        {"t.py": b"def ok(x):\n    assert x == 3\n    assert 1 < x < 5\n    return x in [3]\n"}, watch
+    )
     held.code()
     first, second = held.load("t"), held.load("t")
     assert first.__name__ != second.__name__

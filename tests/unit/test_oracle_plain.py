@@ -11,11 +11,19 @@ from hypothesis import strategies as st
 from recurve_eval.resources import oracle_dir
 
 sys.path.insert(0, str(oracle_dir()))
-from runner import plain  # noqa: E402
+from runner import plain
 
 sys.path.pop(0)
 
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.complex_numbers(allow_nan=False)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.complex_numbers(allow_nan=False)
+)
 HASHABLE = st.integers() | st.text() | st.tuples(st.integers(), st.text())
 VALUES = st.recursive(
     LEAVES | st.frozensets(HASHABLE) | st.sets(HASHABLE),
@@ -70,7 +78,12 @@ def test_what_only_the_tests_could_send_is_told_apart_from_what_a_candidate_made
         plain.encode([crossed(object())], strict=True)
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text() | st.sampled_from(["t", "v"]), s)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda s: st.lists(s) | st.dictionaries(st.text() | st.sampled_from(["t", "v"]), s),
+    )
+)
 def test_no_message_breaks_the_decoder(message: object) -> None:
     plain.decode(message)
 

@@ -71,6 +71,8 @@ def test_what_cannot_change_a_verdict_keeps_the_hash(override: str) -> None:
 def _changed(value: Any) -> Any:
     if isinstance(value, bool):
         return not value
+    if isinstance(value, float) and 0 < value < 1:
+        return value / 2
     if isinstance(value, int | float):
         return value + 1
     return None
@@ -146,8 +148,9 @@ def test_swept_keys_below_an_option_are_part_of_its_label() -> None:
     ],
 )
 def test_what_cannot_be_planned_is_named(overrides: Sequence[str], said: str) -> None:
+    base = QUICK if overrides[0].startswith("task.select") else SMALL
     with pytest.raises((ConfigError, Refused)) as caught:
-        app.build_study([*SMALL, *overrides])
+        app.build_study([*base, *overrides])
     assert said in str(caught.value)
 
 
@@ -198,3 +201,16 @@ def test_a_cells_id_derives_from_its_coordinates_and_configuration() -> None:
     assert not {c.cell_id for c in one} & {c.cell_id for c in other}
     again = app.build_study([*SMALL, "budget.wall_s=10", "study.name=elsewhere"]).plan.cells
     assert [c.cell_id for c in again] == [c.cell_id for c in one]
+
+
+def test_shared_compositions_equal_those_that_hydra_makes_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "budget").mkdir()
+    (tmp_path / "budget" / "by_seed.yaml").write_text(
+        "name: by_seed\nwall_s: ${sum_with_seed}\n".replace("${sum_with_seed}", "${seed}"), encoding="utf-8"
+    )
+    for budget in ("small", "by_seed"):
+        words = [*SMALL, "arm=A0,A1", "seed=1,2,5", f"budget={budget}", f"hydra.searchpath=[file://{tmp_path}]"]
+        study = app.build_study(words)
+        assert len(study.points) == 6
+        for point, condition in zip(study.points, study.plan.conditions, strict=True):
+            assert condition.config == app.compose(point.overrides)

@@ -115,7 +115,7 @@ def test_undefined_is_never_a_number() -> None:
     empty = PairedTable(5, 0, 0, 5)
     for found in (
         stats.mcnemar_asymptotic(empty), stats.mcnemar_clustered([0], [0], [1]), stats.cochran_q([[1, 1], [0, 0]]),
-        stats.sign_flip([]), stats.fdr_score([0], [0], [1], [1]), stats.fdr_permutation([0], [0], [1], [1]),
+        stats.sign_flip([]), stats.fdr_score([0], [0], [1], [1]), stats.fdr_score([1], [0], [1], [0]),
         stats.weighted_generalised_score([0, 0, 3, 1], [0, 0, 2, 4]), stats.corrected_rate(0.2, 0.5, 0.5),
     ):  # fmt: skip
         assert isinstance(found, Undefined)
@@ -174,12 +174,25 @@ def test_bootstrap_interval_covers_a_known_mean() -> None:
     assert 273 <= hits <= 295
 
 
-def test_fdr_permutation_is_exact_when_few_tasks_differ() -> None:
-    declared = [1] * 5
-    found = stats.fdr_permutation(declared, [1, 1, 1, 1, 1], declared, [0, 0, 0, 0, 0])
-    assert isinstance(found, Test)
-    assert "exact" in found.method
-    assert found.p_value == pytest.approx(2 / 32)
+def test_the_fdr_test_holds_its_size_where_bad_work_is_rare() -> None:
+    """Twenty tasks, FDR .05, a treatment that declares less: the uncorrected score rejects too often."""
+    rng, rejected = np.random.default_rng(2), {True: 0, False: 0}
+    for _ in range(1500):
+        hard = rng.beta(0.1, 1.9, size=20)
+        bad1, bad2, declared = rng.random(20) < hard, rng.random(20) < hard, rng.random(20) < 0.6
+        for correction in rejected:
+            found = stats.fdr_score(np.ones(20), bad1, declared, bad2 & declared, correction=correction)
+            rejected[correction] += isinstance(found, Test) and found.p_value <= 0.05
+    assert rejected[True] <= 75 < rejected[False]
+
+
+def test_the_fdr_score_counts_tasks_not_seeds() -> None:
+    one = stats.fdr_score([1] * 12, [1] * 6 + [0] * 6, [1] * 12, [0] * 11 + [1], correction=False)
+    many = stats.fdr_score([9] * 12, [9] * 6 + [0] * 6, [9] * 12, [0] * 11 + [9], correction=False)
+    assert isinstance(one, Test)
+    assert isinstance(many, Test)
+    assert one.statistic is not None
+    assert many.statistic == pytest.approx(one.statistic, rel=0.25)
 
 
 def test_power_grows_and_design_is_refused() -> None:

@@ -1,0 +1,103 @@
+"""Watching one grading from the supervisor: its report, its output, its end, its time."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from typing import Any, NamedTuple
+
+from . import report, wire
+
+KEPT_OUTPUT = 64 * 1024
+
+
+class Channels(NamedTuple):
+    """Descriptors of one grading: ours first, the graded side's second."""
+
+    report: socket.socket
+    report_child: socket.socket
+    out: int
+    out_child: int
+    err: int
+    err_child: int
+
+
+class HostGone(Exception):
+    """The host closed its end; there is nobody left to grade for."""
+
+
+def watch(
+    channels: Channels, ledger: report.Ledger, pids: list[int], deadline: float, host_fd: int
+) -> tuple[list[bytearray], bool]:
+    """Until the report is finished, its process gone, or the time up. Returns kept output and "timed out"."""
+    kept = [bytearray(), bytearray()]
+    streams = {channels.out: kept[0], channels.err: kept[1]}
+    ended = os.pidfd_open(pids[0])
+    poll = select.poll()
+    for fd in (channels.report.fileno(), channels.out, channels.err, ended):
+        poll.register(fd, select.POLLIN)
+    poll.register(host_fd, 0)
+    try:
+        while not ledger.finished and not ledger.breaches:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return kept, True
+            ready = dict(poll.poll(left * 1000 + 1))
+            if host_fd in ready:
+                raise HostGone()
+            _take(ready, channels, ledger, streams, poll)
+            if ended in ready and channels.report.fileno() not in ready:
+                break
+        _drain(streams)
+        return kept, False
+    finally:
+        os.close(ended)
+
+
+def _take(
+    ready: dict[int, int], channels: Channels, ledger: report.Ledger, streams: dict[int, bytearray], poll: Any
+) -> None:
+    if channels.report.fileno() in ready:
+        data = _read(channels.report.fileno())
+        if data:
+            ledger.feed(data, lambda challenge: _answer(channels.report, challenge))
+        else:
+            poll.unregister(channels.report.fileno())
+    for fd, kept in streams.items():
+        if fd in ready and not _keep(fd, kept):
+            poll.unregister(fd)
+
+
+def _answer(report_socket: socket.socket, challenge: str) -> None:
+    """A graded process that does not read its challenges is its own problem: never wait for it."""
+    try:
+        report_socket.send(wire.frame(challenge), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+    except OSError:
+        pass
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, 1 << 16)
+    except OSError:
+        return b""
+
+
+def _keep(fd: int, kept: bytearray) -> bool:
+    """Read once; keep the head, drop the rest. False at the end of the stream."""
+    data = _read(fd)
+    kept += data[: KEPT_OUTPUT - len(kept)]
+    return bool(data)
+
+
+def _drain(streams: dict[int, bytearray]) -> None:
+    """What is already in the pipes when the report ends, and no more: a writer may go on for ever."""
+    for fd, kept in streams.items():
+        os.set_blocking(fd, False)
+        while len(kept) < KEPT_OUTPUT:
+            before = len(kept)
+            _keep(fd, kept)
+            if len(kept) == before:
+                break

@@ -1,0 +1,11 @@
+import re
+import unicodedata
+
+
+def slugify(title, limit=40):
+    ascii_only = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode("ascii")
+    slug = re.sub(r"[^a-z0-9]+", "-", ascii_only).strip("-").lower()
+    if len(slug) > limit:
+        cut = slug.rfind("-", 0, limit + 1)
+        slug = slug[: cut if cut > 0 else limit]
+    return slug or "untitled"

@@ -1,0 +1,3 @@
+def split_bill(cents, weights):
+    total = sum(weights)
+    return [cents * weight / total for weight in weights]
