@@ -196,8 +196,15 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
 
 def _declared_axes(overrides: Sequence[Override]) -> dict[str, Override]:
     fixed = [o.choices[0] for o in overrides if not o.swept]
-    params = OmegaConf.to_container(_compose(fixed), resolve=False)["hydra"]["sweeper"].get("params")  # type: ignore[index,call-overload]
-    return _axes(params or {})
+    params = OmegaConf.select(_compose(fixed), "hydra.sweeper.params")
+    return _axes({} if params is None else plain(params))
+
+
+def plain(node: Any) -> dict[str, Any]:
+    """A configuration node as plain data, its interpolations unresolved."""
+    tree = OmegaConf.to_container(node, resolve=False)
+    assert isinstance(tree, dict)
+    return {str(k): v for k, v in tree.items()}
 
 
 def _axes(params: Mapping[str, Any]) -> dict[str, Override]:
@@ -242,12 +249,12 @@ class _Maker:
             raise ConfigError(f"arm {arm}: controller '{controller}' needs a binding check; choose gate/checks=...")
         return parts, parts.oracle.env()
 
-    def condition(
-        self, index: int, config: dict[str, Any], point: Point, parts: Adapters, env: OracleEnv
-    ) -> Condition:
-        tasks = self._select(parts, config["task"]["select"] if "select" in config["task"] else "all")
+    def condition(self, index: int, config: dict[str, Any], point: Point, parts: Adapters, env: OracleEnv) -> Condition:
+        tasks = self._select(parts, config["task"].get("select", "all"))
         self._admit(parts, tasks, config["seed"])
-        pins = {name: self._pins_of(getattr(parts, name)) for name in ("benchmark", "agent", "sandbox", "controller")}
+        pins: dict[str, JSON] = {
+            name: self._pins_of(getattr(parts, name)) for name in ("benchmark", "agent", "sandbox", "controller")
+        }
         pins["gate"] = {c.name: self._pins_of(c) for c in parts.components}
         pins["oracle"] = env.hash
         pins["code"] = _code(parts)

@@ -57,9 +57,7 @@ def spread(overrides: Sequence[Override], params: Mapping[str, Override]) -> Ite
         if axis.swept:
             _refuse_plan_wide(axis.key)
     for choice in itertools.product(*(axis.choices for axis in every)):
-        swept = tuple(
-            (axis.key, text.split("=", 1)[1]) for axis, text in zip(every, choice, strict=True) if axis.swept
-        )
+        swept = tuple((axis.key, text.split("=", 1)[1]) for axis, text in zip(every, choice, strict=True) if axis.swept)
         yield Point(tuple(choice), swept)
 
 

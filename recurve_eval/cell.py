@@ -10,23 +10,47 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from recurve_eval.capture import capture
 from recurve_eval.domain import (
-    JSON, AgentRun, Budget, Cell, Decision, Finding, GateVerdict, Grade, ModelSpec, OracleVerdict, StopReason,
-    Submission, Task, Turn, TurnStatus, UnscoredReason,
+    AgentRun,
+    Budget,
+    Cell,
+    Decision,
+    Finding,
+    GateVerdict,
+    Grade,
+    ModelSpec,
+    OracleVerdict,
+    StopReason,
+    Submission,
+    Task,
+    Turn,
+    TurnStatus,
+    UnscoredReason,
 )  # fmt: skip
 from recurve_eval.errors import Interrupted, Leak, OracleError
 from recurve_eval.evidence import CellFiles
 from recurve_eval.plan import Condition
 from recurve_eval.ports import (
-    Agent, Benchmark, Controller, GateComponent, GateContext, LoopState, OracleBackend, Sandbox, Session, TurnRequest,
+    Agent,
+    Benchmark,
+    Controller,
+    GateComponent,
+    GateContext,
+    LoopState,
+    OracleBackend,
+    Sandbox,
+    Session,
+    TurnRequest,
 )  # fmt: skip
 from recurve_eval.workspace import materialize, remove
+
+NEVER_DECIDED = Decision(stop=True, source="none", reason=StopReason.INFRA)
 
 
 @dataclass(frozen=True)
@@ -57,7 +81,7 @@ class Trial:
     turns: list[Turn] = field(default_factory=list)
     rounds: list[tuple[Finding, ...]] = field(default_factory=list)
     gate_wall_s: float = 0.0
-    decision: Decision = Decision(stop=True, source="none", reason=StopReason.INFRA)
+    decision: Decision = NEVER_DECIDED
     run: AgentRun | None = None
     submission: Submission | None = None
     grade: Grade | None = None
@@ -85,7 +109,7 @@ def run_cell(trial: Trial) -> Trial:
         _grade(trial)
     except Interrupted:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a cell seals its trouble, whatever it is
         trial.grade = _trouble(trial, error)
     finally:
         _discard(trial)
@@ -114,7 +138,7 @@ def _trouble(trial: Trial, error: Exception) -> Grade:
     """An unscored grade for whatever the machinery did wrong; the evidence keeps the whole story."""
     reason = UnscoredReason.ORACLE_ERROR if isinstance(error, OracleError) else UnscoredReason.INFRA
     if reason is UnscoredReason.INFRA and trial.run is None:
-        trial.decision = Decision(stop=True, source="none", reason=StopReason.INFRA)
+        trial.decision = NEVER_DECIDED
     trial.files.text("trouble.txt", "".join(traceback.format_exception(error)))
     return Grade(OracleVerdict.UNSCORED, reason, f"{type(error).__name__}: {error}"[:2000])
 
@@ -299,5 +323,3 @@ def declared(trial: Trial) -> bool:
 def rejections(trial: Trial) -> int:
     """Rounds in which a binding component refused the work."""
     return sum(any(f.binding and f.verdict is not GateVerdict.GREEN for f in r) for r in trial.rounds)
-
-

@@ -174,7 +174,7 @@ def validate(composed: DictConfig, choices: Mapping[str, str] | None = None) -> 
             raise UnknownName("key", str(key), known, "the configuration")
     absent = known - set(tree)
     if absent:
-        raise ConfigError(f"the configuration lacks '{sorted(absent)[0]}': do not delete a group; choose an option")
+        raise ConfigError(f"the configuration lacks '{min(absent)}': do not delete a group; choose an option")
     chosen = choices or {}
     out: dict[str, Any] = {}
     for key, schema in PLAIN.items():
@@ -281,7 +281,9 @@ def verdict_part(config: Mapping[str, Any]) -> dict[str, Any]:
         if key in OPERATIONAL:
             continue
         if key == "gate":
-            out[key] = {slot: part and _counted(part, adapter_class(slot, part["_target_"])) for slot, part in node.items()}
+            out[key] = {
+                slot: part and _counted(part, adapter_class(slot, part["_target_"])) for slot, part in node.items()
+            }
         elif key in ADAPTERS:
             out[key] = _counted(node, adapter_class(key, node["_target_"]))
         elif key in PLAIN:

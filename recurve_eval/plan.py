@@ -191,7 +191,9 @@ def freeze(plan: Plan, run_dir: Path, provenance: Mapping[str, JSON], lock: Mapp
 def _verify_frozen(plan: Plan, plan_file: Path, matrix: Path, lock_file: Path, lock: Mapping[str, JSON]) -> None:
     head = plan_file.read_text(encoding="utf-8", errors="replace")
     if f"plan_hash: {plan.hash}\n" not in head:
-        raise Drift(f"{plan_file} is not the plan that this command gives: it was edited; restore or remove {plan_file.parent}")
+        raise Drift(
+            f"{plan_file} is not the plan that this command gives: it was edited; restore or remove {plan_file.parent}"
+        )
     try:
         found = _sha(matrix.read_bytes())
         locked = json.loads(lock_file.read_text(encoding="utf-8"))
@@ -200,7 +202,9 @@ def _verify_frozen(plan: Plan, plan_file: Path, matrix: Path, lock_file: Path, l
     if f"matrix_sha256: {found}\n" not in head:
         raise Drift(f"{matrix} is not the matrix that was frozen: restore it or remove {matrix.parent}")
     if digest(locked.get("environments")) != digest(lock.get("environments")):
-        raise Drift(f"{lock_file} names another oracle environment than the one here: restore it or remove {matrix.parent}")
+        raise Drift(
+            f"{lock_file} names another oracle environment than the one here: restore it or remove {matrix.parent}"
+        )
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,8 +13,20 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from recurve_eval.domain import (
-    JSON, AgentRun, Budget, Decision, Departure, Finding, Grade, ModelSpec, OracleEnv, OracleJob, Solutions,
-    Submission, Task, Turn,
+    JSON,
+    AgentRun,
+    Budget,
+    Decision,
+    Departure,
+    Finding,
+    Grade,
+    ModelSpec,
+    OracleEnv,
+    OracleJob,
+    Solutions,
+    Submission,
+    Task,
+    Turn,
 )  # fmt: skip
 
 

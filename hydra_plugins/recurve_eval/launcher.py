@@ -11,7 +11,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 
-class LocalLauncher(Launcher):  # type: ignore[misc]
+class LocalLauncher(Launcher):
     """Takes whole cells instead of override lists, so nothing is composed a second time."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:

@@ -8,10 +8,10 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 
 
-class RecurveSweeper(Sweeper):  # type: ignore[misc]
+class RecurveSweeper(Sweeper):
     """Composes each condition once, expands tasks itself, and freezes the plan before any cell.
 
     Parameters
@@ -28,13 +28,15 @@ class RecurveSweeper(Sweeper):  # type: ignore[misc]
         self.config, self.hydra_context, self.task_function = config, hydra_context, task_function
 
     def sweep(self, arguments: list[str]) -> Any:
+        from recurve_eval.app import plain
         from recurve_eval.execute import conduct
 
-        params = OmegaConf.to_container(self.params) if self.params else {}
+        params = plain(self.params) if self.params else {}
         return conduct.from_command_line(arguments, params, self._launcher)
 
     def _launcher(self, run_dir: str) -> Launcher:
         """The configured launcher, its jobs' own files beside their cells."""
+        assert self.config is not None and self.hydra_context is not None and self.task_function is not None
         with open_dict(self.config):
             self.config.hydra.sweep.dir = run_dir
             self.config.hydra.sweep.subdir = "cells/${cell_id}"

@@ -22,7 +22,7 @@ OUTCOMES = (
     ("unscored", "unscored", "#FFFFFF", ""),
 )
 MOST_PANELS = 12
-STYLE = {
+STYLE: Any = {
     "svg.hashsalt": "recurve_eval",
     "svg.fonttype": "path",
     "font.family": "DejaVu Sans",
@@ -71,20 +71,17 @@ def _style() -> Iterator[None]:
 
 
 def _save(figure: Any, stem: Path) -> list[Path]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
     svg, png = stem.with_suffix(".svg"), stem.with_suffix(".png")
-    FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
-    FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(png, format="png", metadata={"Software": None})
     return [svg, png]
 
 
 def _panels(titles: Sequence[str], height: float, width: float = 6.5) -> tuple[Any, list[Any]]:
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, 0.7 + height * len(titles)), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12)
+    figure = Figure(figsize=(width, 0.7 + height * len(titles)), layout=ConstrainedLayoutEngine(w_pad=0.12))
     axes = figure.subplots(len(titles), 1, squeeze=False)[:, 0]
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title, loc="left", fontsize=9)

@@ -112,4 +112,3 @@ def _interaction(a: Contrast, b: Contrast, sums: Floats, options: AnalysisOption
 def _where(a: Contrast, b: Contrast) -> tuple[str, str, str, str, str, tuple[str, str]]:
     s = a.stratum
     return s.benchmark, s.agent, s.budget, a.baseline, a.treatment, (s.model, b.stratum.model)
-

@@ -105,9 +105,7 @@ def _arms(data: Data, labels: Labels) -> Iterator[str]:
         yield ""
         yield from table(header[len(labels.varying) :], [_arm_row(a) for a in data["arms_all_strata"]])
         yield ""
-    yield (
-        "Fractions are of cells with a verdict; intervals are 95% Wilson's, with tasks and not seeds as units."
-    )
+    yield ("Fractions are of cells with a verdict; intervals are 95% Wilson's, with tasks and not seeds as units.")
     yield ""
 
 

@@ -48,11 +48,15 @@ def all_runs(outputs: Path = DEFAULT_OUTPUTS) -> list[Path]:
 
 def _known() -> str:
     runs = all_runs()
-    return ", ".join(map(str, runs[:5])) + (" ..." if len(runs) > 5 else "") if runs else f"none below {DEFAULT_OUTPUTS}/"
+    return (
+        ", ".join(map(str, runs[:5])) + (" ..." if len(runs) > 5 else "") if runs else f"none below {DEFAULT_OUTPUTS}/"
+    )
 
 
 def _newest() -> Path:
     runs = all_runs()
     if not runs:
-        raise ConfigError(f"there is no run below {DEFAULT_OUTPUTS}/ yet: start one, e.g. recurve-eval run experiment=demo")
+        raise ConfigError(
+            f"there is no run below {DEFAULT_OUTPUTS}/ yet: start one, e.g. recurve-eval run experiment=demo"
+        )
     return runs[0]

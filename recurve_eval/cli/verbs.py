@@ -121,7 +121,9 @@ def _rows(run_dir: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
         return tracked
     difference = compare(tracked, sealed)
     if difference:
-        _say(f"the tracker disagrees with the ledger: {difference}. Using the ledger; see: recurve-eval mirror {run_dir}")
+        _say(
+            f"the tracker disagrees with the ledger: {difference}. Using the ledger; see: recurve-eval mirror {run_dir}"
+        )
         return sealed
     _say(f"{len(tracked)} rows from the tracker; the ledger agrees")
     return tracked
@@ -146,7 +148,7 @@ def mirror(arguments: list[str]) -> int:
             sent = follower.mirror(run_dir, follower.load_tracker(run_dir))
         except RecurveError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the tracker's client raises
+        except Exception as error:
             raise InfraError(f"the tracker of {run_dir} cannot be reached: {error}") from error
         print(f"{run_dir}: {sent} rows sent; the tracker holds them all now")  # noqa: T201
     return EXIT_DONE

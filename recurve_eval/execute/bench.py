@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,8 @@ class Bench:
         return list({id(a.oracle): a.oracle for a in self.adapters.values()}.values())
 
     def start(self, workers: int) -> None:
-        """Check that every part can run here and warm the graders. Raises ConfigError with the remedy."""
-        every = {id(p): p for a in self.adapters.values() for p in (a.agent, a.sandbox, a.oracle)}
-        for part in every.values():
-            problem = part.check()
-            if problem:
-                raise ConfigError(problem)
+        """Warm the graders. Raises ConfigError with the remedy where a part cannot run here."""
+        preflight(self.adapters.values())
         for backend in self.backends:
             backend.start(workers)
 
@@ -173,6 +169,14 @@ class Bench:
             self.tally.declared += row["declaration"]["declared_done"]
             self.tally.unscored += row["verdict"]["oracle_verdict"] == OracleVerdict.UNSCORED.value
             self.tally.shipped_bad += row["derived"]["outcome"] == "shipped_bad"
+
+
+def preflight(adapters: Iterable[Adapters]) -> None:
+    """Ask every part whether it can run here. Raises ConfigError with what is missing and the remedy."""
+    for part in {id(p): p for a in adapters for p in (a.agent, a.sandbox, a.oracle)}.values():
+        problem = part.check()
+        if problem:
+            raise ConfigError(problem)
 
 
 def run_facts(plan_hash: str, experiment: str) -> RunFacts:

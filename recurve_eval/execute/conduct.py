@@ -14,6 +14,7 @@ from recurve_eval import app
 from recurve_eval.analysis.collect import headline, write_analysis
 from recurve_eval.app import Study
 from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED, InfraError, Interrupted, Refused, SpendRefused
+from recurve_eval.execute.bench import preflight
 from recurve_eval.execute.describe import plan_text, refusal
 from recurve_eval.execute.local import run_pool, stoppable
 from recurve_eval.execute.progress import Progress
@@ -114,6 +115,7 @@ def conduct(study: Study, launch: Launch = run_pool, watch: Callable[[Run], Any]
     """
     gate_spending(study)
     _refuse_hopeless(study)
+    preflight(study.adapters)
     with Run(study, workers_of(study)) as run:
         _announce(run)
         try:

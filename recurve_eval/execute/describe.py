@@ -75,9 +75,7 @@ def _power(plan: Plan) -> list[str]:
     from recurve_eval.stats import Undefined, smallest_detectable_effect
 
     tasks, seeds = _design(plan)
-    effect = smallest_detectable_effect(
-        tasks, seeds=seeds, alpha=plan.analysis["alpha"], power=plan.analysis["power"]
-    )
+    effect = smallest_detectable_effect(tasks, seeds=seeds, alpha=plan.analysis["alpha"], power=plan.analysis["power"])
     if effect.refused:
         return [f"sees         nothing: {effect.refused}"]
     seen = (
@@ -85,7 +83,11 @@ def _power(plan: Plan) -> list[str]:
         if not isinstance(effect.delta_one_way, Undefined)
         else f"nothing with power {effect.power:g}: {effect.delta_one_way.reason}"
     )
-    usual = "" if isinstance(effect.delta, Undefined) else f"; {effect.delta:.3f} if {effect.discordance:.0%} of pairs differ"
+    usual = (
+        ""
+        if isinstance(effect.delta, Undefined)
+        else f"; {effect.delta:.3f} if {effect.discordance:.0%} of pairs differ"
+    )
     return [
         f"sees         a difference of {seen}{usual},",
         f"             alpha {effect.alpha:g}, power {effect.power:g}, {tasks} tasks x {seeds} seeds, for each model",

@@ -72,7 +72,7 @@ class Progress:
         if self._live is not None:
             self._live.console.print(message)
         elif self.style != "none":
-            print(message, file=self.stream, flush=True)  # noqa: T201
+            print(message, file=self.stream, flush=True)
 
     def watch(self) -> None:
         now = time.monotonic()
@@ -89,7 +89,7 @@ class Progress:
         return describe(self.run, time.monotonic() - self._started)
 
     def _line(self) -> None:
-        print("  ".join(f"{k} {v}" for k, v in self._numbers().items()), file=self.stream, flush=True)  # noqa: T201
+        print("  ".join(f"{k} {v}" for k, v in self._numbers().items()), file=self.stream, flush=True)
 
     def _table(self, live: Live) -> None:
         from rich.progress_bar import ProgressBar
@@ -99,7 +99,9 @@ class Progress:
         table = Table.grid(padding=(0, 2))
         table.add_row(*(f"[dim]{k}[/dim] {v}" for k, v in numbers.items()))
         outer = Table.grid()
-        outer.add_row(ProgressBar(total=max(1, self.run.bench.tally.total), completed=self.run.bench.tally.done, width=60))
+        outer.add_row(
+            ProgressBar(total=max(1, self.run.bench.tally.total), completed=self.run.bench.tally.done, width=60)
+        )
         outer.add_row(table)
         live.update(outer, refresh=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -51,7 +52,9 @@ class CommandCheck:
         if self.max_feedback_bytes < 0:
             raise ConfigError(f"gate.checks.max_feedback_bytes must not be negative; got {self.max_feedback_bytes}")
         if self.command is not None and not self.command:
-            raise ConfigError("gate.checks.command is empty; give the command's words, or null for the task's own check")
+            raise ConfigError(
+                "gate.checks.command is empty; give the command's words, or null for the task's own check"
+            )
 
     def pins(self) -> Mapping[str, JSON]:
         return {}
@@ -137,14 +140,14 @@ def _copy_tree(source: Path, target: Path) -> str:
         for name in files:
             path = Path(here) / name
             info = path.lstat()
-            if not (info.st_mode & 0o170000) == 0o100000:
+            if not stat.S_ISREG(info.st_mode):
                 continue
             left -= info.st_size
             if left < 0:
                 return f"RED: the workspace is larger than {MAX_COPY_BYTES // 2**20} MiB"
             try:
                 (to / name).write_bytes(path.read_bytes())
-                (to / name).chmod(0o700 if info.st_mode & 0o100 else 0o600)
+                (to / name).chmod(0o700 if info.st_mode & stat.S_IXUSR else 0o600)
             except OSError as error:
                 return f"RED: {path.relative_to(source)} cannot be read: {error.strerror}"
     return ""

@@ -37,7 +37,8 @@ def main() -> None:
             "run.analyze=false", "run.mirror_timeout_s=3600",
         ]  # fmt: skip
         handle = recurve_eval.submit(words)
-        memory, marks = [], []
+        memory: list[float] = []
+        marks: list[tuple[int, float]] = []
         while not handle.done():
             time.sleep(0.05)
             done = handle.progress().sealed
@@ -58,9 +59,13 @@ def _print(rows: list[dict[str, Any]], marks: list[tuple[int, float]], memory: l
     wall = mean("wall_s", work)
     (first, began), (last, ended) = marks[1] if len(marks) > 2 else marks[0], marks[-1]
     each = 1000 * (ended - began) / max(1, last - first)
-    print(f"{len(rows)} cells, one worker: {each:.1f} ms from cell to cell = 1/{PEER_MS / each:.1f} of the peer's {PEER_MS:.0f} ms")
-    print(f"  in the cell {wall:.1f} ms: agent {mean('agent_wall_s', work):.1f}, oracle {mean('oracle_wall_s', work):.1f}, "
-          f"rest {wall - mean('agent_wall_s', work) - mean('oracle_wall_s', work):.1f}; outside (seal, hand-over) {each - wall:.1f}")
+    print(
+        f"{len(rows)} cells, one worker: {each:.1f} ms from cell to cell = 1/{PEER_MS / each:.1f} of the peer's {PEER_MS:.0f} ms"
+    )
+    print(
+        f"  in the cell {wall:.1f} ms: agent {mean('agent_wall_s', work):.1f}, oracle {mean('oracle_wall_s', work):.1f}, "
+        f"rest {wall - mean('agent_wall_s', work) - mean('oracle_wall_s', work):.1f}; outside (seal, hand-over) {each - wall:.1f}"
+    )
     tenth = max(1, len(work) // 10)
     print(f"  first tenth {mean('wall_s', work[:tenth]):.1f} ms, last tenth {mean('wall_s', work[-tenth:]):.1f} ms")
     print(f"  memory of the harness {memory[min(1, len(memory) - 1)]:.0f} MB early, {memory[-1]:.0f} MB late")

@@ -33,7 +33,9 @@ def test_a_study_ends_with_valid_rows_and_a_summary(cli: Cli, tmp_path: Path) ->
     assert f"summary: {run_dir.relative_to(tmp_path)}/analysis/summary.md" in done.stdout
     assert "| A1 |" in done.stdout
     assert json.loads((run_dir / "analysis/summary.json").read_text())
-    assert list(results.frame()["identity.order"]) == sorted(results.frame()["identity.order"]) or len(results.rows) == 18
+    assert (
+        list(results.frame()["identity.order"]) == sorted(results.frame()["identity.order"]) or len(results.rows) == 18
+    )
 
 
 def test_the_same_command_resumes_and_runs_nothing_again(cli: Cli, tmp_path: Path) -> None:
@@ -91,7 +93,9 @@ def test_a_design_that_cannot_reach_its_alpha_is_refused(cli: Cli) -> None:
         (("run", *SMALL, "agent=replay", "agent.submissions=missing.jsonl"), 2, "missing.jsonl"),
     ],
 )
-def test_each_refusal_has_its_code_and_says_why(cli: Cli, tmp_path: Path, words: tuple[str, ...], code: int, said: str) -> None:
+def test_each_refusal_has_its_code_and_says_why(
+    cli: Cli, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
     done = cli(*words)
     assert done.returncode == code, done.stderr
     assert said in done.stderr

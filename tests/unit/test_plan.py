@@ -186,7 +186,11 @@ def test_a_frozen_directory_is_reused_and_refused_when_it_was_altered(tmp_path: 
     study = app.build_study([*SMALL, f"run.outputs={tmp_path}"])
     assert freeze(study.plan, study.run_dir, {}, study.lock())
     assert not freeze(study.plan, study.run_dir, {}, study.lock())
-    for name, said in (("matrix.jsonl", "not the matrix"), ("plan.yaml", "not the plan"), ("oracle.lock.json", "oracle")):
+    for name, said in (
+        ("matrix.jsonl", "not the matrix"),
+        ("plan.yaml", "not the plan"),
+        ("oracle.lock.json", "oracle"),
+    ):
         path = study.run_dir / name
         kept = path.read_bytes()
         path.write_bytes(kept.replace(b"a", b"b"))
