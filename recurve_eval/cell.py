@@ -294,6 +294,8 @@ def _nothing_to_show(trial: Trial, task: Task) -> bool:
 
 def _capture(trial: Trial) -> None:
     assert trial.task is not None and trial.run is not None
+    if trial.cancelled.is_set():
+        raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
     trial.submission = capture(trial.run, trial.workspace, trial.task.capture)
     trial.files.submission(trial.submission)
 

@@ -8,10 +8,12 @@ Formats: gitformat-index(5), version 2; loose objects as in gitrepository-layout
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
 import struct
+import subprocess
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,18 +47,37 @@ def materialize(task: Task, directory: Path) -> str:
 
 
 def remove(directory: Path) -> None:
-    """Remove a workspace, also where an agent has taken its own permissions away. Missing is fine."""
-    if directory.is_symlink():
+    """Remove a workspace, whatever an agent made of it. Missing is fine.
+
+    Permissions taken away, nesting beyond the interpreter's recursion and paths beyond the kernel's
+    limit are all removed. Raises OSError where something remains.
+    """
+    if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         directory.unlink()
         return
+    try:
+        _open_up(directory)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(directory)
+    except (OSError, RecursionError):
+        _remove_by_descent(directory)
+
+
+def _open_up(directory: Path) -> None:
     for parent, directories, _ in os.walk(directory):
         for name in directories:
             with contextlib.suppress(OSError):
                 child = Path(parent, name)
                 if not child.is_symlink():
                     child.chmod(0o700)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(directory)
+
+
+def _remove_by_descent(directory: Path) -> None:
+    """The system's own tools walk by descriptors, so neither depth nor the length of a path stops them."""
+    for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+        subprocess.run([*command, "--", str(directory)], stderr=subprocess.DEVNULL, check=False)
+    if os.path.lexists(directory):
+        raise OSError(errno.ENOTEMPTY, "something remains of the workspace", str(directory))
 
 
 def _write_files(directory: Path, files: Mapping[str, bytes], task_id: str) -> None:

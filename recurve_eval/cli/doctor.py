@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from recurve_eval.errors import EXIT_DONE, EXIT_REFUSED
 
@@ -73,9 +77,34 @@ def _outputs() -> Finding:
 
 
 def _leftovers() -> Finding:
-    """Processes that cells of dead runs left behind."""
+    """End what harnesses that are no longer alive left behind: processes of agents, workspaces."""
     from recurve_eval import app
+    from recurve_eval.execute.bench import LABEL
+    from recurve_eval.workspace import remove
 
+    dead = {label for label in _labels(LABEL) if not _alive(label)}
     with app.initialised():
-        killed = sum(part.reap("recurve-dead-") for _, part in app.each_option("sandbox"))
-    return Finding("leftovers", f"{killed} processes of dead runs ended" if killed else "no process of a dead run")
+        killed = sum(part.reap(f"{label}.") for _, part in app.each_option("sandbox") for label in dead)
+    places = [p for p in Path(tempfile.gettempdir()).glob(f"{LABEL}*-*") if p.is_dir() and not _alive(p.name)]
+    for place in places:
+        remove(place)
+    if not killed and not places:
+        return Finding("leftovers", "none of dead runs")
+    return Finding("leftovers", f"{killed} processes and {len(places)} workspaces of dead runs removed")
+
+
+def _labels(prefix: str) -> set[str]:
+    """The labels ``recurve-<plan>-<pid>`` that running processes carry."""
+    found = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            label = process.environ().get("RECURVE_SESSION", "").split(".")[0]
+            if label.startswith(prefix):
+                found.add(label)
+    return found
+
+
+def _alive(label: str) -> bool:
+    """Whether the harness that a label names still runs; labels of another form are left alone."""
+    pid = label.rpartition("-")[2]
+    return psutil.pid_exists(int(pid)) if pid.isdigit() else True

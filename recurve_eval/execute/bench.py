@@ -24,6 +24,8 @@ from recurve_eval.ports import OracleBackend, Session
 from recurve_eval.results import RunFacts, row_of
 from recurve_eval.spend import SpendLedger
 
+LABEL = "recurve-"
+
 
 @dataclass
 class Tally:
@@ -75,14 +77,19 @@ class Bench:
         self.spend = SpendLedger(self.dir, self.max_usd)
 
     @property
+    def family(self) -> str:
+        """Opens the label of every process that any run of this plan starts."""
+        return f"{LABEL}{self.facts.plan_hash[:12]}"
+
+    @property
     def label(self) -> str:
-        """Marks every process that a cell of this plan starts."""
-        return f"recurve-{self.facts.plan_hash[:12]}"
+        """Marks what the cells of this process start: ``recurve-<plan>-<pid of the harness>``."""
+        return f"{self.family}-{os.getpid()}"
 
     @property
     def scratch_root(self) -> Path:
         """Where workspaces live while their cells run: outside the results, so nothing is beside them."""
-        return Path(tempfile.gettempdir()) / f"{self.label}-{os.getuid()}"
+        return Path(tempfile.gettempdir()) / self.label
 
     @property
     def backends(self) -> list[OracleBackend]:

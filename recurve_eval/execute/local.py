@@ -74,7 +74,7 @@ class Pool:
 
 @contextmanager
 def stoppable(run: Run, say: Callable[[str], Any]) -> Iterator[None]:
-    """SIGINT and SIGTERM stop the run: once, kill what runs and keep what is sealed; twice, at once."""
+    """SIGINT, SIGTERM and SIGHUP stop the run: once, kill what runs and keep what is sealed; twice, at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -86,7 +86,9 @@ def stoppable(run: Run, say: Callable[[str], Any]) -> Iterator[None]:
         say("stopping: killing what runs, keeping what is sealed (once more to stop at once)")
         threading.Thread(target=run.bench.cancel, name="cancel", daemon=True).start()
 
-    before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
+    # A signal that was ignored from outside (nohup) stays ignored.
+    heard = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {n: signal.signal(n, handle) for n in heard}
     try:
         yield
     finally:

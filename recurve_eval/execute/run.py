@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from recurve_eval.app import Study
 from recurve_eval.domain import Cell
 from recurve_eval.execute.bench import Bench, run_facts
 from recurve_eval.ledger import RunLock
 from recurve_eval.plan import freeze
+from recurve_eval.workspace import remove
 
 
 @dataclass
@@ -66,17 +68,18 @@ class Run:
     def __exit__(self, *exc: object) -> None:
         try:
             self.bench.close()
-            shutil.rmtree(self.bench.scratch_root, ignore_errors=True)
+            remove(self.bench.scratch_root)
         finally:
             self._lock.release()
 
     def _sweep_leftovers(self) -> None:
-        """End what a killed process of this run left: its agents' processes and their workspaces."""
+        """End what a killed process of this plan left: its agents' processes and their workspaces."""
         for sandbox in {id(a.sandbox): a.sandbox for a in self.study.adapters}.values():
-            killed = sandbox.reap(self.bench.label)
+            killed = sandbox.reap(f"{self.bench.family}-")
             if killed:
                 self.bench.events.append("orphans_killed", sandbox=sandbox.name, processes=killed)
-        shutil.rmtree(self.bench.scratch_root, ignore_errors=True)
+        for place in Path(tempfile.gettempdir()).glob(f"{self.bench.family}-*"):
+            remove(place)
 
     def _write_tracking_spec(self) -> None:
         """tracking.json: which tracker mirrors this run, for the follower and the verb ``mirror``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -15,8 +16,11 @@ from pathlib import Path
 from recurve_eval.domain import JSON, Finding, GateVerdict, Task
 from recurve_eval.errors import ConfigError, SandboxError
 from recurve_eval.ports import Command, Completed, GateContext
+from recurve_eval.workspace import remove
 
 MAX_COPY_BYTES = 64 * 1024 * 1024
+MAX_COPY_FILES = 20_000
+MAX_COPY_DEPTH = 64
 
 
 @dataclass
@@ -125,29 +129,41 @@ def _copy_of(workspace: Path, task: Task) -> Iterator[Path | str]:
             target.write_bytes(task.public[path])
         yield copy
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove(place)
 
 
 def _copy_tree(source: Path, target: Path) -> str:
-    """Copy regular files and directories, never following a link; say why where that is refused."""
+    """Copy regular files and directories, never following a link; say why where that is refused.
+
+    What an agent can do to its workspace is the agent's doing, so a tree that is beyond the bounds is
+    rejected work and not trouble of the harness.
+    """
     if not source.is_dir() or source.is_symlink():
         return "RED: the workspace is gone"
-    left = MAX_COPY_BYTES
+    left_bytes, left_files = MAX_COPY_BYTES, MAX_COPY_FILES
     for here, directories, files in os.walk(source, followlinks=False):
-        to = target / Path(here).relative_to(source)
-        to.mkdir(parents=True, exist_ok=True)
+        inside = Path(here).relative_to(source)
+        if len(inside.parts) > MAX_COPY_DEPTH:
+            return f"RED: the workspace is nested deeper than {MAX_COPY_DEPTH} directories"
+        left_files -= len(files) + len(directories)
+        if left_files < 0:
+            return f"RED: the workspace holds more than {MAX_COPY_FILES} files"
+        (target / inside).mkdir(parents=True, exist_ok=True)
         directories[:] = [d for d in directories if d != ".git" and not (Path(here) / d).is_symlink()]
         for name in files:
-            path = Path(here) / name
-            info = path.lstat()
-            if not stat.S_ISREG(info.st_mode):
-                continue
-            left -= info.st_size
-            if left < 0:
+            left_bytes -= _copy_file(Path(here) / name, target / inside / name, left_bytes)
+            if left_bytes < 0:
                 return f"RED: the workspace is larger than {MAX_COPY_BYTES // 2**20} MiB"
-            try:
-                (to / name).write_bytes(path.read_bytes())
-                (to / name).chmod(0o700 if info.st_mode & stat.S_IXUSR else 0o600)
-            except OSError as error:
-                return f"RED: {path.relative_to(source)} cannot be read: {error.strerror}"
     return ""
+
+
+def _copy_file(path: Path, target: Path, room: int) -> int:
+    """Copy a regular, readable file that fits; its size. What cannot be read is left out of the copy."""
+    info = path.lstat()
+    if not stat.S_ISREG(info.st_mode):
+        return 0
+    if info.st_size <= room:
+        with contextlib.suppress(PermissionError):
+            target.write_bytes(path.read_bytes())
+            target.chmod(0o700 if info.st_mode & stat.S_IXUSR else 0o600)
+    return info.st_size

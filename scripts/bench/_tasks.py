@@ -9,6 +9,7 @@ id: {name}
 title: A constant
 module: solution
 capture: [solution.py]
+faults: [off_by_one]
 statement: |
   Write x = 1 in solution.py. This is task {name}.
 """

@@ -25,8 +25,10 @@ PEER_MS = 81.0
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, default=1000)
+    parser.add_argument("--tracking", default="mlflow")
     parser.add_argument("--sample", type=int, help=argparse.SUPPRESS)
-    cells = parser.parse_args().cells
+    options = parser.parse_args()
+    cells = options.cells
     import recurve_eval
 
     tasks = min(cells, 500)
@@ -34,7 +36,7 @@ def main() -> None:
         words = [
             "task=directory", f"task.path={write_tasks(Path(place) / 'tasks', tasks)}", "sandbox=process", "oracle=process",
             "model.skill=1.0", f"run.outputs={place}/outputs", "run.workers=1", f"seed=range({cells // tasks})",
-            "run.analyze=false", "run.mirror_timeout_s=3600",
+            "run.analyze=false", "run.mirror_timeout_s=3600", f"tracking={options.tracking}",
         ]  # fmt: skip
         handle = recurve_eval.submit(words)
         memory: list[float] = []
