@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+export VENV
 
 .PHONY: help demo test check install system bench clean
 
@@ -30,13 +31,14 @@ $(VENV)/bin/python:
 	$(PYTHON) scripts/require-python
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: $(VENV)/bin/python requirements.lock pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(VENV)/.demo: $(VENV)/bin/python requirements.lock requirements-uv.lock pyproject.toml
+	@echo "installing into $(VENV), a minute or two"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	scripts/install requirements.lock
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	scripts/install requirements-dev.lock
 	@touch $@
 
 clean:  ## remove the virtual environment and caches (never outputs)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Handle", "Results", "__version__", "load", "run", "submit"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("recurve_eval.api"), name)

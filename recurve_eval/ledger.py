@@ -22,6 +22,12 @@ from recurve_eval.rows import InvalidRow, validate
 
 RESULTS = "results.jsonl"
 _LINE = re.compile(rb'\{"cell_id":"([0-9a-f]{16})","seal":"([0-9a-f]{16})","row":')
+# Quotes inside a JSON string are escaped, so these can only be the fields themselves.
+_COUNTED = {
+    "declared": b'"declared_done":true',
+    "shipped_bad": b'"outcome":"shipped_bad"',
+    "unscored": b'"oracle_verdict":"unscored"',
+}
 _ID, _SEAL, _ROW = slice(12, 28), slice(38, 54), slice(62, -1)
 
 
@@ -56,6 +62,7 @@ class Ledger:
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = Path(run_dir)
         self._ids: set[str] = set()
+        self._counts = dict.fromkeys(_COUNTED, 0)
         self._lines = 0
         self._log = AppendLog(self.run_dir / RESULTS, self._report_torn)
         with self._log.locked():
@@ -81,15 +88,21 @@ class Ledger:
             self._catch_up()
             if cell_id in self._ids:
                 raise Refused(f"cell {cell_id} is sealed already in {self._log.path}")
-            self._log.append(_line(cell_id, text.encode()))
-            self._ids.add(cell_id)
-            self._lines += 1
+            line = _line(cell_id, text.encode())
+            self._log.append(line)
+            self._note(line)
 
     def sealed_ids(self) -> frozenset[str]:
         """The ids of all sealed cells, by whichever process."""
         with self._log.locked():
             self._catch_up()
             return frozenset(self._ids)
+
+    def counts(self) -> dict[str, int]:
+        """How many cells are ``sealed``, and of them ``declared``, ``shipped_bad`` and ``unscored``."""
+        with self._log.locked():
+            self._catch_up()
+            return {"sealed": len(self._ids), **self._counts}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Sealed rows in order of sealing, as :func:`read_rows`."""
@@ -113,6 +126,8 @@ class Ledger:
         if not _LINE.match(line):
             raise Drift(f"{self._log.path} line {self._lines} is not a sealed row")
         self._ids.add(line[_ID].decode())
+        for name, mark in _COUNTED.items():
+            self._counts[name] += mark in line
 
     def _report_torn(self, torn: bytes) -> None:
         kept_in = self._log.path.with_name("results.torn.jsonl").name

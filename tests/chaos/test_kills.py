@@ -72,8 +72,8 @@ def test_kills_at_random_moments_lose_and_repeat_nothing(tmp_path: Path) -> None
     assert len(rows) == 14 * seeds
     assert len({r["identity"]["cell_id"] for r in rows}) == len(rows)
 
-    # recurve-<plan>-<pid>.<cell>.<attempt>
-    runs = Counter(tuple(line.split(".")[1:3]) for line in log.read_text().splitlines())
+    # recurve-<plan>-<pid>.<cell>.<attempt>:<token>
+    runs = Counter(tuple(line.split(":")[0].split(".")[1:3]) for line in log.read_text().splitlines())
     assert set(runs.values()) == {1}, "an attempt's agent ran twice"
     sealed = {r["identity"]["cell_id"]: r["identity"]["attempt"] for r in rows}
     for cell, attempt in runs:

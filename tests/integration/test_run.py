@@ -194,3 +194,22 @@ def test_a_users_own_options_come_from_a_config_dir(cli: Cli, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     arms = {r["identity"]["arm"] for r in recurve_eval.load(only_run(tmp_path)).rows}
     assert arms == {"A0", "lint"}
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("recurve-eval pl", "plan"),
+        ("recurve-eval run arm=A1", "arm=A1"),
+        ("recurve-eval plan oracle=pro", "oracle=process"),
+    ],
+)
+def test_tab_completes_verbs_and_overrides(cli: Cli, line: str, offered: str) -> None:
+    done = cli("-sc", "query=bash", env={"COMP_LINE": line, "COMP_POINT": str(len(line))})
+    assert offered in done.stdout.split()
+
+
+def test_progress_counts_what_was_sealed_before(cli: Cli) -> None:
+    assert cli("run", *SMALL).returncode == 0
+    again = cli("run", *SMALL, "run.progress=plain")
+    assert "sealed 3/3  running 0  declared 3" in again.stderr

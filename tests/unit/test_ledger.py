@@ -213,3 +213,20 @@ def test_events_survive_a_torn_tail(tmp_path: Path) -> None:
         ("restart", 2, None),
         ("refusal", None, "locked"),
     ]
+
+
+def test_counts_are_those_of_the_rows_whichever_process_sealed_them(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for number in range(3):
+        row = sample_row(number)
+        row["verdict"]["detail"] = '"declared_done":true "outcome":"shipped_bad" "oracle_verdict":"unscored"'
+        row["declaration"]["declared_done"] = number > 0
+        ledger.seal(row)
+    assert ledger.counts() == Ledger(tmp_path).counts()
+    rows = list(ledger.rows())
+    assert ledger.counts() == {
+        "sealed": 3,
+        "declared": sum(r["declaration"]["declared_done"] for r in rows),
+        "shipped_bad": sum(r["derived"]["outcome"] == "shipped_bad" for r in rows),
+        "unscored": sum(r["verdict"]["oracle_verdict"] == "unscored" for r in rows),
+    }
