@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check install system bench clean
+.PHONY: help demo test check install system system-tests bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -12,7 +12,7 @@ help:  ## what there is
 demo: $(VENV)/.demo system  ## install and run the demo study to its summary
 	$(BIN)/recurve-eval run experiment=demo
 
-test: $(VENV)/.dev system  ## install, then lint, types, import rules and every test
+test: $(VENV)/.dev system-tests  ## install, then lint, types, import rules and every test
 	PATH="$(abspath $(BIN)):$$PATH" scripts/check
 	PATH="$(abspath $(BIN)):$$PATH" scripts/test
 
@@ -26,6 +26,9 @@ install: $(VENV)/.dev system  ## everything for development
 
 system:
 	@scripts/system-packages
+
+system-tests:
+	@scripts/system-packages tests
 
 $(VENV)/bin/python:
 	$(PYTHON) scripts/require-python

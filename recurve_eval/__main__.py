@@ -6,15 +6,17 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from recurve_eval.errors import EXIT_INTERRUPTED, EXIT_USAGE, RecurveError
+from recurve_eval.errors import EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_USAGE, RecurveError
 
 HELP = """\
 recurve-eval measures whether a gate around a coding agent makes it ship less bad work.
 
 usage: recurve-eval VERB [overrides]
 
-  run       plan, check the spend gate, run the pending cells, analyze (the default verb)
+  run       plan, check the spend gate, run the pending cells, analyze (the verb where overrides stand alone)
   plan      expand and pin the matrix; print cells, cost ceiling and the smallest visible effect
+  calibrate grade solutions known good and known bad; paid cells need the oracle proven
+  oracle    build, lock, verify or attack the grader
   status    what is sealed, running and spent
   analyze   results to summary.md and summary.json
   mirror    send the tracker what it lacks
@@ -26,6 +28,7 @@ and mirror take the newest run directory.
 
   recurve-eval run experiment=demo
   recurve-eval plan task=demo arm=A0,A1 seed=0,1,2
+  recurve-eval calibrate task=demo oracle=bubblewrap
   recurve-eval analyze outputs/demo/*
 
 Exit codes: 0 done, 2 usage or configuration, 3 refused (spend gate, drift, budget, lock), 4 done but some
@@ -42,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(__version__)  # noqa: T201
         return 0
-    if arguments[:1] in (["--help"], ["-h"], ["help"]):
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(HELP, end="")  # noqa: T201
         return 0
     try:
@@ -56,20 +59,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_USAGE
+    except OSError as error:
+        print(f"recurve-eval: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_REFUSED
 
 
 def _dispatch(arguments: list[str]) -> int:
-    from recurve_eval.cli import hydra_verbs, verbs
+    from recurve_eval.cli import calibrate, completion, hydra_verbs, oracle, verbs
 
     table: dict[str, Callable[[list[str]], int]] = {
         "run": hydra_verbs.run,
         "plan": hydra_verbs.plan,
+        "calibrate": calibrate.calibrate,
+        "oracle": oracle.oracle,
         "status": verbs.status,
         "analyze": verbs.analyze,
         "mirror": verbs.mirror,
         "doctor": verbs.doctor,
     }
-    first = arguments[0] if arguments else ""
+    offered = completion.answer(arguments, tuple(table))
+    if offered is not None:
+        print(offered)  # noqa: T201 - what the shell's hook reads
+        return 0
+    first = arguments[0]
     if first in table:
         return table[first](arguments[1:])
     if first and "=" not in first and not first.startswith(("-", "+", "~")):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import yaml
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -26,15 +27,19 @@ from omegaconf.errors import OmegaConfBaseException
 from recurve_eval import config as cfg
 from recurve_eval import provenance
 from recurve_eval.axes import Override, Point, labels, spread
+from recurve_eval.calibration.subject import Subject
 from recurve_eval.capture import check_paths
 from recurve_eval.cell import Adapters
 from recurve_eval.domain import JSON, Coordinates, OracleEnv, canonical_json
 from recurve_eval.errors import ConfigError, Drift, UnknownName
+from recurve_eval.exclusions import Exclusions, read_exclusions
+from recurve_eval.locks import locked
 from recurve_eval.plan import Condition, Plan, select_tasks
-from recurve_eval.ports import Covering
+from recurve_eval.ports import Benchmark, Covering, OracleBackend
 from recurve_eval.resources import conf_dir
 
 CONFIG_NAME = "config"
+UNREADABLE = (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError, RecursionError)
 KERNEL = ("domain", "ports", "cell", "capture", "leak", "workspace", "testids", "results", "plan")
 
 
@@ -57,11 +62,82 @@ class Study:
         envs = {e.hash: e for e in self.envs}
         return {
             "schema": 1,
-            "environments": {
-                h: {"backend": e.backend, "isolation": e.isolation, "image_digest": e.image_digest, "facts": e.facts}
-                for h, e in sorted(envs.items())
+            "environments": {h: locked(e) for h, e in sorted(envs.items())},
+            "exclusions": {
+                c.config["task"]["name"]: c.pins["benchmark"]["exclusions_hash"] for c in self.plan.conditions
             },
+            "host": provenance.host_facts(),
         }
+
+    def subjects(self, paid: bool | None = None) -> list[tuple[Subject, Point]]:
+        """What must be calibrated for the conditions (those that are paid, or are not, where asked), each once.
+
+        Beside each stands a point whose overrides compose it.
+        """
+        tasks: dict[tuple[str, str, str], dict[str, None]] = {}
+        parts: dict[tuple[str, str, str], int] = {}
+        for c, env in zip(self.plan.conditions, self.envs, strict=True):
+            if paid is not None and c.paid is not paid:
+                continue
+            key = (c.config["task"]["name"], canonical_json(c.pins["benchmark"]), env.hash)
+            tasks.setdefault(key, {}).update(dict.fromkeys(c.task_ids))
+            parts.setdefault(key, c.index)
+        out = []
+        for key, index in parts.items():
+            c, adapters = self.plan.conditions[index], self.adapters[index]
+            table = Exclusions(c.excluded)
+            subject = _subject(adapters.benchmark, adapters.oracle, self.envs[index], table, tuple(tasks[key]))
+            out.append((subject, self.points[index]))
+        return out
+
+
+@dataclass(frozen=True)
+class Calibrant:
+    """Something to calibrate, and the configuration that asks for it."""
+
+    subject: Subject
+    config: Mapping[str, Any]
+
+
+def calibrants(overrides: Sequence[str]) -> list[Calibrant]:
+    """The distinct oracles and benchmarks that the overrides span. Hydra must be initialised.
+
+    Agents, sandboxes and arms are not looked at. Raises ConfigError, also where an oracle cannot run here.
+    """
+    points = list(_points(list(overrides), {}))
+    maker = _Maker()
+    found: dict[tuple[int, int, tuple[str, ...]], Calibrant] = {}
+    for config in _composed(points):
+        benchmark, oracle = maker.make(config["task"]), maker.make(config["oracle"])
+        table = maker.exclusions(benchmark, config)
+        tasks = maker.select(benchmark, config["task"].get("select", "all"), table)
+        key = (id(benchmark), id(oracle), tasks)
+        if key not in found:
+            problem = oracle.check()
+            if problem:
+                raise ConfigError(problem)
+            found[key] = Calibrant(_subject(benchmark, oracle, maker.env(oracle), table, tasks), config)
+    return list(found.values())
+
+
+def _subject(
+    benchmark: Benchmark, oracle: OracleBackend, env: OracleEnv, table: Exclusions, tasks: tuple[str, ...]
+) -> Subject:  # fmt: skip
+    code = {"recurve_eval.domain", "recurve_eval.testids"}
+    code |= _siblings(type(benchmark).__module__) | _siblings(type(oracle).__module__)
+    return Subject(benchmark, oracle, env, benchmark.pins(), table, provenance.code_hash(sorted(code)), tasks)
+
+
+def oracle_of(overrides: Sequence[str]) -> OracleBackend:
+    """The one oracle that the overrides choose. Hydra must be initialised."""
+    backend: OracleBackend = _Maker().make(compose(overrides)["oracle"])
+    return backend
+
+
+def oracle_from(node: Mapping[str, Any]) -> OracleBackend:
+    """The oracle that a recorded configuration names."""
+    backend: OracleBackend = _Maker().make(node)
+    return backend
 
 
 def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = None) -> Study:
@@ -135,7 +211,7 @@ def _refers_to_seed(composed: DictConfig) -> bool:
 def _compose(overrides: list[str]) -> DictConfig:
     try:
         return hydra.compose(CONFIG_NAME, overrides, return_hydra_config=True)
-    except (HydraException, OmegaConfBaseException) as error:
+    except UNREADABLE as error:
         raise explain(error) from None
 
 
@@ -143,9 +219,16 @@ def explain(error: Exception) -> ConfigError:
     """Hydra's error as one of ours: what is wrong, the known choices, a guess."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        return UnknownName("option", f"{group}={name}", [f"{group}={o}" for o in error.options])
+        extra = (
+            "the shipped options; joblib, ray and slurm come with the extras of those names"
+            if "launcher" in group
+            else ""
+        )
+        return UnknownName("option", f"{group}={name}", [f"{group}={o}" for o in error.options], extra)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = lines[0] if lines else type(error).__name__
+    if isinstance(error, (yaml.YAMLError, UnicodeDecodeError, RecursionError)):
+        return ConfigError(f"a configuration file cannot be read: {' '.join(lines)[:400]}")
     if isinstance(error, OverrideParseException):
         return ConfigError(f"cannot read the override '{error.override}': {message}")
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
@@ -220,7 +303,9 @@ class _Maker:
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
         self._pins: dict[int, Mapping[str, JSON]] = {}
-        self._tasks: dict[tuple[int, str], tuple[str, ...]] = {}
+        self._tasks: dict[tuple[int, str, str], tuple[str, ...]] = {}
+        self._tables: dict[tuple[int, str | None], Exclusions] = {}
+        self._envs: dict[int, OracleEnv] = {}
         self._admitted: set[tuple[int, int, tuple[str, ...]]] = set()
 
     def make(self, node: Mapping[str, Any]) -> Any:
@@ -247,20 +332,37 @@ class _Maker:
         if parts.controller.runs_gate and not any(c.binding for c in components):
             arm, controller = config["arm"]["name"], config["controller"]["name"]
             raise ConfigError(f"arm {arm}: controller '{controller}' needs a binding check; choose gate/checks=...")
-        return parts, parts.oracle.env()
+        return parts, self.env(parts.oracle)
+
+    def env(self, oracle: OracleBackend) -> OracleEnv:
+        """Its environment; a server is asked once."""
+        if id(oracle) not in self._envs:
+            self._envs[id(oracle)] = oracle.env()
+        return self._envs[id(oracle)]
+
+    def exclusions(self, benchmark: Benchmark, config: Mapping[str, Any]) -> Exclusions:
+        """The benchmark's exclusion table, read and checked once."""
+        key = (id(benchmark), config["calibrate"]["exclusions"])
+        if key not in self._tables:
+            table = read_exclusions(benchmark.name, key[1])
+            table.check(benchmark.task_ids(), benchmark.name)
+            self._tables[key] = table
+        return self._tables[key]
 
     def condition(self, index: int, config: dict[str, Any], point: Point, parts: Adapters, env: OracleEnv) -> Condition:
-        tasks = self._select(parts, config["task"].get("select", "all"))
+        table = self.exclusions(parts.benchmark, config)
+        tasks = self.select(parts.benchmark, config["task"].get("select", "all"), table)
         self._admit(parts, tasks, config["seed"])
         pins: dict[str, JSON] = {
             name: self._pins_of(getattr(parts, name)) for name in ("benchmark", "agent", "sandbox", "controller")
         }
+        pins["benchmark"] = {**pins["benchmark"], "exclusions_hash": table.hash}
         pins["gate"] = {c.name: self._pins_of(c) for c in parts.components}
         pins["oracle"] = env.hash
         pins["code"] = _code(parts)
         return Condition(
             index, config, cfg.verdict_part(config), pins, labels(config, point.swept), tasks,
-            paid=parts.agent.paid, simulated=parts.agent.simulated,
+            paid=parts.agent.paid, simulated=parts.agent.simulated, excluded=table.reasons,
         )  # fmt: skip
 
     def _pins_of(self, part: Any) -> Mapping[str, JSON]:
@@ -268,10 +370,10 @@ class _Maker:
             self._pins[id(part)] = dict(part.pins())
         return self._pins[id(part)]
 
-    def _select(self, parts: Adapters, select: Any) -> tuple[str, ...]:
-        key = (id(parts.benchmark), canonical_json(select))
+    def select(self, benchmark: Benchmark, select: Any, table: Exclusions) -> tuple[str, ...]:
+        key = (id(benchmark), canonical_json(select), table.hash)
         if key not in self._tasks:
-            self._tasks[key] = select_tasks(list(parts.benchmark.task_ids()), select)
+            self._tasks[key] = select_tasks(list(benchmark.task_ids()), select, table.reasons)
         return self._tasks[key]
 
     def _admit(self, parts: Adapters, tasks: tuple[str, ...], seed: int) -> None:
@@ -372,15 +474,20 @@ def through_hydra(job: Callable[[Any, Path], None]) -> None:
 
     Raises ConfigError for whatever Hydra cannot compose.
     """
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that errors arrive here and not as Hydra's exit
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here and not as Hydra's exit
 
     def task(composed: DictConfig) -> None:
         job(composed, Path(HydraConfig.get().sweep.dir))
 
     try:
         hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
-    except (HydraException, OmegaConfBaseException) as error:
+    except UNREADABLE as error:
         raise explain(error) from None
+
+
+def instantiate(node: Mapping[str, Any]) -> Any:
+    """One adapter from its validated node. Raises ConfigError where its fields are out of range."""
+    return _Maker().make(node)
 
 
 def each_option(group: str) -> Iterator[tuple[str, Any]]:

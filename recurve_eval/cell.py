@@ -7,6 +7,7 @@ exception is cancellation by the user, which seals nothing.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import traceback
@@ -109,7 +110,7 @@ def run_cell(trial: Trial) -> Trial:
         _grade(trial)
     except Interrupted:
         raise
-    except Exception as error:  # noqa: BLE001 - a cell seals its trouble, whatever it is
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a cell seals its trouble, whatever it is
         trial.grade = _trouble(trial, error)
     finally:
         _discard(trial)
@@ -134,12 +135,13 @@ def _was_cut_short(trial: Trial) -> bool:
     return unscored or trial.decision.reason is StopReason.CANCELLED
 
 
-def _trouble(trial: Trial, error: Exception) -> Grade:
+def _trouble(trial: Trial, error: BaseException) -> Grade:
     """An unscored grade for whatever the machinery did wrong; the evidence keeps the whole story."""
     reason = UnscoredReason.ORACLE_ERROR if isinstance(error, OracleError) else UnscoredReason.INFRA
     if reason is UnscoredReason.INFRA and trial.run is None:
         trial.decision = NEVER_DECIDED
-    trial.files.text("trouble.txt", "".join(traceback.format_exception(error)))
+    with contextlib.suppress(OSError):
+        trial.files.text("trouble.txt", "".join(traceback.format_exception(error)))
     return Grade(OracleVerdict.UNSCORED, reason, f"{type(error).__name__}: {error}"[:2000])
 
 
@@ -318,7 +320,7 @@ def gate_outcome(trial: Trial) -> str:
 
 
 def declared(trial: Trial) -> bool:
-    """A declaration counts only from a run that completed and left something to grade."""
+    """A declaration counts only from a run that completed; what it left, if anything, is then graded."""
     return trial.decision.declared and trial.run is not None and trial.run.completed
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,7 +48,7 @@ class BudgetConfig:
     def __post_init__(self) -> None:
         for unit in ("wall_s", "tokens", "usd", "steps"):
             value = getattr(self, unit)
-            if value is not None and not value > 0:
+            if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"budget.{unit} must be positive (or null for no bound); got {value}")
         if self.max_cycles < 1:
             raise ConfigError(f"budget.max_cycles must be at least 1; got {self.max_cycles}")
@@ -73,6 +75,10 @@ class StudyConfig:
     contrasts: list[Contrast] = field(default_factory=list)
     noise_floor: Contrast | None = None
 
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", self.name):
+            raise ConfigError(f"study.name names a directory: letters, digits, '.', '_' and '-'; got {self.name!r}")
+
 
 @dataclass
 class AnalysisConfig:
@@ -94,6 +100,7 @@ class AnalysisConfig:
 class SpendConfig:
     max_usd: float | None = None
     gate: str = "enforce"
+    allow_unprotected: bool = False
 
     def __post_init__(self) -> None:
         if self.max_usd is not None and self.max_usd < 0:
@@ -110,6 +117,7 @@ class RunConfig:
     progress: str = "auto"
     analyze: bool = True
     mirror_timeout_s: float = 120.0
+    stop_after_infra: int = 5
 
     def __post_init__(self) -> None:
         if self.workers < 0:
@@ -119,6 +127,26 @@ class RunConfig:
         levels = ("DEBUG", "INFO", "WARNING", "ERROR")
         if self.log_level not in levels:
             raise UnknownName("log level", self.log_level, levels, "run.log_level")
+
+
+@dataclass
+class CalibrateConfig:
+    """How an oracle is calibrated, and what a study demands of its calibration."""
+
+    runs: int = 3
+    mutants: int = 1
+    seed: int = 0
+    timeout_floor_s: float = 2.0
+    timeout_factor: float = 5.0
+    exclusions: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("runs", 1), ("mutants", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"calibrate.{name} must be at least {least}; got {getattr(self, name)}")
+        for name in ("timeout_floor_s", "timeout_factor"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"calibrate.{name} must be positive; got {getattr(self, name)}")
 
 
 @dataclass
@@ -138,14 +166,15 @@ PLAIN: dict[str, type] = {
     "analysis": AnalysisConfig,
     "spend": SpendConfig,
     "run": RunConfig,
+    "calibrate": CalibrateConfig,
     "pins": PinsConfig,
 }
 ADAPTERS = ("task", "agent", "sandbox", "controller", "oracle", "tracking")
 GATE_SLOTS = ("checks",)
 KERNEL_KEYS = {"task": ("select",)}  # keys beside an adapter's own that the kernel reads
 SCALARS: dict[str, type] = {"seed": int, "cell_id": str}
-OPERATIONAL = ("run", "tracking", "spend", "cell_id", "pins")
-PLAN_LEVEL = ("study", "analysis", "spend", "run", "tracking", "oracle", "pins")
+OPERATIONAL = ("run", "tracking", "spend", "calibrate", "cell_id", "pins")
+PLAN_LEVEL = ("study", "analysis", "spend", "run", "calibrate", "tracking", "oracle", "pins")
 
 
 def validate(composed: DictConfig, choices: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -224,8 +253,8 @@ def adapter_class(key: str, target: str) -> type:
     module, _, name = target.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"{key}._target_: cannot load '{target}': {error}") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's module may do anything when it is imported
+        raise ConfigError(f"{key}._target_: cannot load '{target}': {type(error).__name__}: {error}") from None
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
         raise ConfigError(f"{key}._target_: '{target}' is not an adapter (a dataclass)")
     return found

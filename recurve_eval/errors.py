@@ -35,7 +35,7 @@ EXIT_INTERRUPTED = 130
 class RecurveError(Exception):
     """Any error this program raises on purpose."""
 
-    exit_code = 1
+    exit_code = EXIT_REFUSED
 
 
 class ConfigError(RecurveError, ValueError):

@@ -59,8 +59,10 @@ class Ledger:
         A line in the middle of the file is not a sealed row.
     """
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, plan_hash: str | None = None) -> None:
         self.run_dir = Path(run_dir)
+        self._plan = plan_hash
+        self._mark = b"" if plan_hash is None else f'"plan_hash":"{plan_hash}"'.encode()
         self._ids: set[str] = set()
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._lines = 0
@@ -68,8 +70,8 @@ class Ledger:
         with self._log.locked():
             self._catch_up(opening=True)
 
-    def __reduce__(self) -> tuple[type[Ledger], tuple[Path]]:
-        return Ledger, (self.run_dir,)
+    def __reduce__(self) -> tuple[type[Ledger], tuple[Path, str | None]]:
+        return Ledger, (self.run_dir, self._plan)
 
     def seal(self, row: Mapping[str, JSON]) -> None:
         """Validate and append one row; when this returns, the row is on disk.
@@ -123,8 +125,10 @@ class Ledger:
 
     def _note(self, line: bytes) -> None:
         self._lines += 1
-        if not _LINE.match(line):
-            raise Drift(f"{self._log.path} line {self._lines} is not a sealed row")
+        if not _intact(line):
+            raise Drift(f"{self._log.path} line {self._lines} is not a sealed row: restore it, or remove the line")
+        if self._mark not in line:
+            raise Drift(f"{self._log.path} line {self._lines} belongs to another plan: remove the line")
         self._ids.add(line[_ID].decode())
         for name, mark in _COUNTED.items():
             self._counts[name] += mark in line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ import yaml
 
 from recurve_eval.domain import JSON, Cell, Coordinates, digest
 from recurve_eval.errors import ConfigError, Drift, UnknownName
+from recurve_eval.frozen import sealed, unsealed
+from recurve_eval.locks import lock_moved
 
 PLAN_SCHEMA = 1
 
@@ -32,6 +34,8 @@ class Condition:
         What the adapters resolved at plan time and the code that will run.
     labels : Coordinates
         The labels of its cells, with an empty task id.
+    excluded : mapping
+        Tasks that the benchmark's exclusion table leaves out, with the reason of each.
     """
 
     index: int
@@ -42,6 +46,7 @@ class Condition:
     task_ids: tuple[str, ...]
     paid: bool
     simulated: bool
+    excluded: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def hash(self) -> str:
@@ -161,6 +166,7 @@ class Plan:
                     "paid": c.paid,
                     "simulated": c.simulated,
                     "tasks": len(c.task_ids),
+                    "excluded": dict(c.excluded),
                     "pins": c.pins,
                     "config": c.config,
                 }
@@ -183,13 +189,24 @@ def freeze(plan: Plan, run_dir: Path, provenance: Mapping[str, JSON], lock: Mapp
     _write(matrix, body)
     _write(lock_file, json.dumps(lock, indent=1, sort_keys=True) + "\n")
     document = plan.document(provenance) | {"matrix_sha256": _sha(body.encode())}
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    _write(plan_file, yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
+    _write(plan_file, sealed(readable_yaml(document)))
     return True
 
 
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes shared parts out each time: a person reads this file."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def readable_yaml(value: JSON) -> str:
+    """Plain data as YAML in its own order, without anchors."""
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
 def _verify_frozen(plan: Plan, plan_file: Path, matrix: Path, lock_file: Path, lock: Mapping[str, JSON]) -> None:
-    head = plan_file.read_text(encoding="utf-8", errors="replace")
+    head = unsealed(plan_file)
     if f"plan_hash: {plan.hash}\n" not in head:
         raise Drift(
             f"{plan_file} is not the plan that this command gives: it was edited; restore or remove {plan_file.parent}"
@@ -201,10 +218,9 @@ def _verify_frozen(plan: Plan, plan_file: Path, matrix: Path, lock_file: Path, l
         raise Drift(f"{plan_file.parent} is incomplete ({error}): restore its files or remove the directory") from None
     if f"matrix_sha256: {found}\n" not in head:
         raise Drift(f"{matrix} is not the matrix that was frozen: restore it or remove {matrix.parent}")
-    if digest(locked.get("environments")) != digest(lock.get("environments")):
-        raise Drift(
-            f"{lock_file} names another oracle environment than the one here: restore it or remove {matrix.parent}"
-        )
+    moved = lock_moved(locked, lock)
+    if moved:
+        raise Drift(f"{lock_file}: {moved}: restore it or remove {matrix.parent}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -238,7 +254,7 @@ def _refuse_collisions(conditions: Sequence[Condition]) -> None:
 # -- task selection -------------------------------------------------------------------------------
 
 
-def select_tasks(known: Sequence[str], select: Any) -> tuple[str, ...]:
+def select_tasks(known: Sequence[str], select: Any, excluded: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The benchmark's tasks that a study uses, in the benchmark's order.
 
     Parameters
@@ -248,14 +264,28 @@ def select_tasks(known: Sequence[str], select: Any) -> tuple[str, ...]:
     select : "all", str, list of str, or {"n": int, "seed": int}
         A sample ranks tasks by a hash of seed and id, so adding tasks to the benchmark disturbs a
         sample as little as possible, and a larger ``n`` extends a smaller one.
+    excluded : mapping, optional
+        Tasks that are left out whatever was selected, with the reason of each; a sample is drawn from the rest.
+
+    Raises ConfigError where nothing is left.
     """
     twice = sorted({t for t in known if known.count(t) > 1}) if len(set(known)) < len(known) else []
     if twice:
         raise ConfigError(f"the benchmark lists task ids twice: {', '.join(twice[:5])}")
+    out = excluded or {}
+    chosen = _chosen(known, [t for t in known if t not in out], select)
+    left = tuple(t for t in chosen if t not in out)
+    if not left:
+        why = "; ".join(f"{t} ({out[t]})" for t in chosen[:3])
+        raise ConfigError(f"every selected task is excluded: {why}" if chosen else "the benchmark has no tasks")
+    return left
+
+
+def _chosen(known: Sequence[str], eligible: Sequence[str], select: Any) -> tuple[str, ...]:
     if select == "all" or select is None:
         return tuple(known)
     if isinstance(select, Mapping):
-        return _sample(known, select)
+        return _sample(eligible, select)
     wanted = [str(s) for s in select] if isinstance(select, (list, tuple)) else [str(select)]
     if not wanted:
         raise ConfigError("task.select is an empty list; use 'all', ids, or {n: 50, seed: 7}")

@@ -148,6 +148,14 @@ class Covering(Protocol):
         """What is missing of these tasks and seeds; empty when everything is there."""
 
 
+@runtime_checkable
+class Programmed(Protocol):
+    """An agent that starts a program, which its sandbox must have."""
+
+    def program(self) -> str | None:
+        """The program's name or absolute path; None where there is nothing to look for."""
+
+
 @dataclass(frozen=True, slots=True)
 class GateContext:
     """What a component may see of a cell while the agent is still alive."""

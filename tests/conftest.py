@@ -68,3 +68,10 @@ def cli(tmp_path: Path) -> Cli:
 
 
 QUICK = ("sandbox=process", "oracle=process", "tracking=none")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Docker tests share one daemon and one image: one worker runs them all."""
+    for item in items:
+        if item.get_closest_marker("docker"):
+            item.add_marker(pytest.mark.xdist_group("docker"))

@@ -18,7 +18,9 @@ class LocalLauncher(Launcher):
         self.config = config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        raise NotImplementedError("the local launcher runs cells; use it with hydra/sweeper=recurve")
+        from recurve_eval.errors import ConfigError
+
+        raise ConfigError("hydra/launcher=local runs cells and needs hydra/sweeper=recurve (the default)")
 
     def launch_cells(self, run: Any, watch: Callable[[], Any], say: Callable[[str], Any]) -> None:
         from recurve_eval.execute.local import run_pool

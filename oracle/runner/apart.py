@@ -17,7 +17,7 @@ from . import plain, wire
 from .conventions import CONVENTIONS, HarnessFault, Stage, describe
 from .heldout import HeldOut, Watch
 from .report import Channel
-from .shared import NotLoaded, flush, hide_runner, load_submission
+from .shared import NotLoaded, flush, load_submission
 
 
 class CandidateError(Exception):
@@ -30,7 +30,6 @@ class CandidateError(Exception):
 def serve(fd: int, module_name: str, work: str) -> None:
     """Load the submission, then answer ``get`` and ``call`` until the verifier is gone."""
     receive, send, encode, decode = wire.receive, wire.send, plain.encode, plain.decode
-    hide_runner()
     try:
         module = load_submission(module_name, work)
     except NotLoaded as error:

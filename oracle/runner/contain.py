@@ -114,24 +114,26 @@ def _closed_ancestor(path: str) -> str | None:
     return None
 
 
+def bequeath(limits: dict[str, int]) -> None:
+    """Bind the server itself by what each graded process shall inherit, so that none has to ask for it."""
+    os.umask(0o077)
+    bounds = {"CORE": 0, "AS": limits["memory_mb"] << 20, "NOFILE": limits["open_files"]}
+    for name, value in bounds.items():
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
+    libc.no_new_privileges()
+
+
 def enter(uid: int | None, limits: dict[str, int], cpu_s: int) -> None:
     """Turn this freshly forked child into a graded one. Order matters: limits, user, then no way back."""
     os.setsid()
-    os.umask(0o077)
-    for name, value in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, cpu_s),
-        (resource.RLIMIT_AS, limits["memory_mb"] << 20),
-        (resource.RLIMIT_FSIZE, limits["file_mb"] << 20),
-        (resource.RLIMIT_NOFILE, limits["open_files"]),
-    ):
-        resource.setrlimit(name, (value, value))
+    setrlimit, size = resource.setrlimit, limits["file_mb"] << 20
+    setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    setrlimit(resource.RLIMIT_FSIZE, (size, size))
     if uid is not None:
-        resource.setrlimit(resource.RLIMIT_NPROC, (limits["processes"], limits["processes"]))
+        setrlimit(resource.RLIMIT_NPROC, (limits["processes"], limits["processes"]))
         become(uid)
     else:
         libc.drop_capabilities()
-    libc.no_new_privileges()
     libc.die_with_parent()
     libc.hide_memory()
 

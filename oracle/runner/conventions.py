@@ -77,7 +77,6 @@ class Result(unittest.TestResult):
     def startTest(self, test: Any) -> None:  # noqa: N802
         self._outcome = []
         if not isinstance(test, MustFail):
-            self._accuse_changes()
             self._challenge = self._stage.channel.ask("start", id=_id(test))
 
     def stopTest(self, test: Any) -> None:  # noqa: N802

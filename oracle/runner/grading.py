@@ -22,6 +22,11 @@ class Place(NamedTuple):
     own_namespace: int | None
     must_be_empty: list[str]
 
+    @property
+    def work(self) -> str:
+        """Where each grading works. One name for all, so that outputs compare; it exists during a grading alone."""
+        return self.scratch + "/task"
+
 
 class Forking(NamedTuple):
     """What the processes of one grading are made from."""
@@ -39,7 +44,7 @@ class Unread(Exception):
 
 def grade(job: dict[str, Any], place: Place, number: int, host_fd: int) -> dict[str, Any]:
     """Grade one job. Raises Leftover when nothing-left cannot be proven, HostGone when the host is gone."""
-    work = "%s/%s" % (place.scratch, os.urandom(12).hex())
+    work = place.work
     uids = _uids(place, number)
     _furnish(work, _decoded(job["files"]), uids[0] if uids else None)
     channels = _open_channels()
@@ -97,8 +102,9 @@ def _uids(place: Place, number: int) -> list[int]:
 
 
 def _furnish(work: str, files: dict[str, bytes], uid: int | None) -> None:
-    os.mkdir(work, 0o700)
-    made = [work]
+    made = [work, work + "/.tmp"]
+    for folder in made:
+        os.mkdir(folder, 0o700)
     for path, content in files.items():
         target = os.path.normpath(path)
         if target.startswith(("/", "..")):
@@ -176,13 +182,7 @@ def _settle(job: dict[str, Any], forking: Forking, keep: set[int], index: int, c
     os.dup2(forking.channels.err_child, 2)
     close_all_but(keep)
     os.chdir(cwd)
-    temporary = forking.work + "/.tmp"
-    os.environ.update(HOME=forking.work, TMPDIR=temporary)
     contain.enter(forking.uids[index] if forking.uids else None, forking.place.limits, int(job["timeout_s"]) + 2)
-    if cwd == forking.work:
-        os.mkdir(temporary)
-    sys.stdout = open(1, "w", 1, "utf-8", "backslashreplace", closefd=False)
-    sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
 
 
 def _held_out(host_fd: int, channel: report.Channel) -> dict[str, bytes]:
@@ -207,6 +207,12 @@ def _run_verifier(job: dict[str, Any], forking: Forking, reporting: int, line: i
     _settle(job, forking, {reporting, line, forking.host_fd}, 1, "/")
     channel = report.open_channel(reporting, key)
     apart.verify(dict(job, held_out=_held_out(forking.host_fd, channel)), channel, line)
+
+
+def open_streams() -> None:
+    """Standard streams for graded processes, made once: each child has its own descriptors behind them."""
+    sys.stdout = open(1, "w", 1, "utf-8", "backslashreplace", closefd=False)
+    sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
 
 
 def close_all_but(keep: set[int]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import operator
 import os
 import sys
 import time
@@ -34,6 +35,8 @@ _DENIED = frozenset({
     "ctypes.dlopen", "ctypes.dlsym", "ctypes.string_at", "ctypes.cdata", "ctypes.call_function",
 })  # fmt: skip
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+_WATCHED = _DENIED | {"sys._getframe", "object.__getattr__", "object.__setattr__", "object.__delattr__", "import",
+                      "open", "os.listdir", "os.scandir"}  # fmt: skip
 _INTERNALS = frozenset({"__code__", "__defaults__", "__kwdefaults__", "__bases__", "__class__"})
 _GIVERS = frozenset({"currentframe", "stack", "trace", "getouterframes", "getinnerframes", "walk_stack", "walk_tb",
                      "getframeinfo", "_get_stack", "get_stack"})  # fmt: skip
@@ -44,7 +47,11 @@ def _attributes(module: types.ModuleType) -> Iterator[tuple[Any, dict[str, Any]]
     yield module, {name: value for name, value in names.items() if callable(value)}
     for value in names.values():
         if isinstance(value, type) and value.__module__.startswith("unittest"):
-            yield value, dict(vars(value))
+            yield value, {name: value for name, value in vars(value).items() if name not in _CHANGING}
+
+
+# What unittest itself sets on its classes.
+_CHANGING = frozenset({"__doc__", "_classSetupFailed", "_class_cleanups", "_module_cleanups"})
 
 
 class Pristine:
@@ -56,14 +63,13 @@ class Pristine:
         self._code = [(function, function.__code__, function.__defaults__) for function in functions.values()]
         self._modules = {module.__name__: module for module in modules}
 
-    def changed(self) -> str | None:
+    def changed(self, same: Any = operator.is_, each: Any = map, every: Any = all) -> str | None:
         """Name the first thing that is no longer what it was, or None."""
         for place, names in self._places:
             current = vars(place)
-            for name, value in names.items():
-                if current.get(name) is not value:
-                    if name not in ("__doc__", "_classSetupFailed", "_class_cleanups", "_module_cleanups"):
-                        return "%s.%s was replaced" % (place.__name__, name)
+            # Thousands of attributes a test: compared without a step of Python, looked at only where one differs.
+            if not every(each(same, each(current.get, names), names.values())):
+                return "%s.%s was replaced" % (place.__name__, next(n for n in names if current.get(n) is not names[n]))
         for function, code, defaults in self._code:
             if function.__code__ is not code or function.__defaults__ is not defaults:
                 return "%s was rewritten" % function.__qualname__
@@ -88,7 +94,7 @@ def arm(trusted: tuple[str, ...], private: tuple[str, ...]) -> None:
         return gives and caller is not None and not caller.f_code.co_filename.startswith(trusted)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if busy[0] or not _interesting(event, arguments, private):
+        if event not in _WATCHED or busy[0] or not _interesting(event, arguments, private):
             return
         busy[0] = True
         try:

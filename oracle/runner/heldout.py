@@ -119,9 +119,9 @@ class _Instrument(ast.NodeTransformer):
 
 
 def compiled(source: bytes, label: str, watch_name: str | None) -> types.CodeType:
-    tree = ast.parse(source, label)
-    if watch_name is not None:
-        tree = ast.fix_missing_locations(_Instrument(watch_name).visit(tree))
+    if watch_name is None:
+        return compile(source, label, "exec", dont_inherit=True)
+    tree = ast.fix_missing_locations(_Instrument(watch_name).visit(ast.parse(source, label)))
     return compile(tree, label, "exec", dont_inherit=True)
 
 

@@ -24,6 +24,8 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 _CAPABILITY_HEADER = ctypes.create_string_buffer(struct.pack("Ii", _LINUX_CAPABILITY_VERSION_3, 0))
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# Typed once here: a fresh child that builds argument objects pays for every page that this touches.
+_libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 
 def _checked(result: int, what: str) -> None:
@@ -33,8 +35,8 @@ def _checked(result: int, what: str) -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    zero = ctypes.c_ulong(0)
-    _checked(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), "prctl %d" % option)
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        _checked(-1, "prctl %d" % option)
 
 
 def die_with_parent() -> None:

@@ -22,7 +22,7 @@ import platform
 import sys
 from typing import Any
 
-from . import contain, grading, guard, libc, wire
+from . import contain, grading, guard, libc, rehearsal, shared, wire
 from .watching import HostGone
 
 PROTOCOL = 1
@@ -99,9 +99,17 @@ def _prepare(config: dict[str, Any]) -> tuple[grading.Place, dict[str, Any]]:
     guard.take_snapshot()
     namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if means.pid_namespace else None
     place = grading.Place(scratch, config["limits"], means, namespace, [scratch, *config["must_be_empty"]])
+    facts = _facts(config, means)
+    os.environ.update(HOME=place.work, TMPDIR=place.work + "/.tmp")
+    grading.open_streams()
+    shared.list_known_modules()
+    shared.import_sources_alone(place.work)
+    rehearsal.rehearse(place.work)
+    contain.bequeath(config["limits"])
+    shared.hide_runner()
     gc.collect()
     gc.freeze()
-    return place, _facts(config, means)
+    return place, facts
 
 
 def _warm() -> None:

@@ -52,6 +52,10 @@ class CommandAgent:
             return None
         return f"agent command '{program}' was not found: install it, or give agent.argv an absolute path"
 
+    def program(self) -> str | None:
+        first = self.argv[0] if self.argv else ""
+        return first if first and first != "{python}" and not first.startswith(".") else None
+
     def run(self, request: TurnRequest, session: Session) -> Turn:
         told = {
             "RECURVE_MODEL": request.model.id or request.model.name,

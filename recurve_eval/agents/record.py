@@ -143,6 +143,8 @@ def _money(value: object) -> float:
 def _name(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_MODEL:
         raise ValueError(f"is not a name (a string of 1 to {MAX_MODEL} characters)")
+    if value != value.encode("utf-8", "replace").decode():
+        raise ValueError("is not text (it holds half of a surrogate pair)")
     return value
 
 

@@ -92,7 +92,7 @@ class ReplayAgent:
         where = f"{self.submissions}:{number}"
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"{where}: not JSON: {error}") from None
         fields = {"task_id": str, "attempt": int, "model": str, "solution": str}
         for name, kind in fields.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,19 @@ def compare(tracked: Iterable[Row], sealed: Iterable[Row]) -> Disagreement:
     )
 
 
-def write_analysis(run_dir: Path, rows: Iterable[Row], into: Path | None = None) -> Path:
-    """Analyze rows under the run's frozen plan; writes ``analysis/`` and returns summary.md's path."""
+def write_analysis(
+    run_dir: Path,
+    rows: Iterable[Row],
+    into: Path | None = None,
+    calibration: Mapping[str, Sequence[int]] | None = None,
+) -> Path:
+    """Analyze rows under the run's frozen plan; writes ``analysis/`` and returns summary.md's path.
+
+    ``calibration`` is ``{"sensitivity": [count, n], "specificity": [count, n]}`` of the oracle that graded them.
+    """
     plan = read_plan(run_dir)
+    if calibration is not None:
+        plan["calibration"] = dict(calibration)
     figures = bool((plan.get("analysis") or {}).get("figures", False))
     paths = analyze_rows(rows, plan=plan).write(into or run_dir / "analysis", figures=figures)
     return next(p for p in paths if p.name == "summary.md")

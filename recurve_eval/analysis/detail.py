@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from recurve_eval.analysis.format import (
+    FREE,
     Data,
     Labels,
     change,
     defined,
+    dollars,
     escape,
     listed,
+    name,
     number,
+    p_is,
     p_value,
+    pair_name,
     plural,
     rate,
     signed,
@@ -20,9 +25,13 @@ from recurve_eval.analysis.format import (
     times,
 )  # fmt: skip
 
+ARM_HEADER = ("arm", "cells", "declared", "P(ship bad)", "FDR", "yield", "good withheld")
+PER_PREVENTED = (("usd_per_prevented", "dollars"), ("tokens_per_prevented", "tokens"))
+
 
 def details(data: Data, labels: Labels) -> Iterator[str]:
     """Lines of Markdown below the headline screen."""
+    yield from _all_strata(data)
     for c in data["contrasts"]:
         yield from _contrast(c, labels)
     yield from _omnibus(data, labels)
@@ -33,10 +42,46 @@ def details(data: Data, labels: Labels) -> Iterator[str]:
     yield from _distributions(data, labels)
 
 
+def arm_row(a: Data) -> list[str]:
+    """The cells of an arm under :data:`ARM_HEADER`."""
+    unscored = sum(a["unscored"].values())
+    n = f"{a['n']}" + (f" ({unscored} unscored)" if unscored else "")
+    measures = (a["ship_bad"], a["fdr"], a["yield_good"], a["false_rejection"])
+    return [name(a["arm"]), n, str(a["declared"]), *(rate(m) for m in measures)]
+
+
+def interval_caption(arms: Sequence[Data]) -> str:
+    """What the fractions count and which interval stands beside them."""
+    rates = [a[k] for a in arms for k in ("ship_bad", "fdr", "yield_good", "false_rejection")]
+    repeated = any(r["n"] > r["clusters"] for r in rates)
+    interval = (
+        "Tasks, not cells, are the units: intervals are Wilson's at the effective sample size (design effect of the "
+        "cells that share a task, with Student's t)."
+        if repeated
+        else "Intervals are Wilson's; every cell is another task."
+    )
+    return f"Of the cells with a verdict; good withheld is of the good ones. {interval}"
+
+
+def _all_strata(data: Data) -> Iterator[str]:
+    if not data["arms_all_strata"]:
+        return
+    yield "## All strata together"
+    yield ""
+    yield "For reading only: contrasts are made within each benchmark, model, agent and budget, never on this table."
+    yield ""
+    yield from table(ARM_HEADER, [arm_row(a) for a in data["arms_all_strata"]])
+    yield ""
+    yield interval_caption(data["arms_all_strata"])
+    yield ""
+
+
 def _contrast(c: Data, labels: Labels) -> Iterator[str]:
-    first, second = escape(c["baseline"]), escape(c["treatment"])
+    first, second = name(c["baseline"]), name(c["treatment"])
     where = labels.of(c["stratum"])
-    yield f"## {second} against {first}" + (f", {where}" if where else "") + f" ({c['role'].replace('_', ' ')})"
+    yield f"## {pair_name(c)}" + (f", {where}" if where else "") + f" ({c['role'].replace('_', ' ')})"
+    yield ""
+    yield f"{escape(c['verdict']['text'])}."
     yield ""
     yield (
         f"{plural(c['pairs'], 'matched pair')}, {c['scored_pairs']} with both verdicts, "
@@ -70,21 +115,21 @@ def _pair_table(c: Data, first: str, second: str) -> Iterator[str]:
 
 NAMES = {
     "ship_bad": "P(ship bad)",
-    "ship_good": "yield P(ship good)",
+    "ship_good": "yield, P(ship good)",
     "oracle_pass": "oracle pass",
 }
 
 
 def _endpoint_table(c: Data) -> Iterator[str]:
     rows = []
-    for key, name in NAMES.items():
+    for key, label in NAMES.items():
         e = c["endpoints"][key]
-        rows.append([name, _share(e["baseline_rate"]), _share(e["treatment_rate"]), change(e["effect"]),
+        rows.append([label, _share(e["baseline_rate"]), _share(e["treatment_rate"]), change(e["effect"]),
                      _test(e["test"]), _span(e["bounds"])])  # fmt: skip
     f = c["fdr"]
     rates = [rate(f["baseline"]), rate(f["treatment"])]
     rows.append(["FDR", *rates, change(f["effect"]), _test(f["test"]), _span(f["bounds"])])
-    arms = [escape(c["baseline"]), escape(c["treatment"])]
+    arms = [name(c["baseline"]), name(c["treatment"])]
     yield from table(["", *arms, "change, points", "test", "over all verdicts of the unscored"], rows)
     yield ""
 
@@ -94,7 +139,7 @@ def _share(value: Data | float) -> str:
 
 
 def _test(test: Data) -> str:
-    return f"{test['method']}: p = {p_value(test)}" if defined(test) else "undefined"
+    return f"{test['method']}: {p_is(test)}" if defined(test) else "undefined"
 
 
 def _span(b: Data) -> str:
@@ -107,9 +152,9 @@ def _alternatives(c: Data) -> Iterator[str]:
     others = c["endpoints"]["ship_bad"]["alternatives"]
     said = []
     if "mid_p" in others:
-        said.append(f"mid-p McNemar p = {p_value(others['mid_p'])}; Tango {change(others['tango'])}")
+        said.append(f"mid-p McNemar {p_is(others['mid_p'])}; Tango {change(others['tango'])}")
     if defined(c["fdr"]["score"]):
-        said.append(f"uncorrected score for FDR p = {p_value(c['fdr']['score'])}")
+        said.append(f"uncorrected score for FDR {p_is(c['fdr']['score'])}")
     if said:
         yield "For comparison, never the verdict: " + "; ".join(said) + "."
         yield ""
@@ -119,18 +164,27 @@ def _price(c: Data, first: str, second: str) -> Iterator[str]:
     yield "Price of trust, on matched pairs:"
     yield ""
     rows = []
-    for name, label in (("tokens", "tokens"), ("cost_usd", "dollars"), ("wall_s", "wall-clock, s")):
-        r = c["price"]["ratios"][name]
-        rows.append([label, number(r["baseline_mean"]), number(r["treatment_mean"]), times(r["ratio"]),
-                     f"{r['known']} of {r['known'] + r['unknown']} pairs"])  # fmt: skip
+    for key, label in (("tokens", "tokens"), ("cost_usd", "dollars"), ("wall_s", "wall-clock, s")):
+        r = c["price"]["ratios"][key]
+        shown = dollars(r) if key == "cost_usd" else times(r["ratio"])
+        if shown != FREE:
+            rows.append([label, number(r["baseline_mean"]), number(r["treatment_mean"]), shown,
+                         f"{r['known']} of {r['known'] + r['unknown']} pairs"])  # fmt: skip
     yield from table(["mean a cell", first, second, "ratio of means", "known"], rows)
     yield ""
-    p = c["price"]
-    yield (
-        f"Bad submissions prevented {p['prevented']}, good submissions lost {p['good_lost']}; for each prevented: "
-        f"{number(p['usd_per_prevented'])} dollars, {number(p['tokens_per_prevented'])} tokens."
-    )
+    yield _balance(c["price"])
     yield ""
+
+
+def _balance(p: Data) -> str:
+    bad, good = p["prevented"], p["good_lost"]
+    free = dollars(p["ratios"]["cost_usd"]) == FREE
+    text = f"Bad submissions {'prevented' if bad >= 0 else 'added'} {abs(bad)}, "
+    text += f"good submissions {'lost' if good >= 0 else 'gained'} {abs(good)}."
+    units = [("tokens_per_prevented", "tokens")] if free else [*PER_PREVENTED]
+    each = [f"{number(p[key])} {unit}" for key, unit in units if defined(p[key])]
+    text += f" For each prevented: {', '.join(each)} more." if each else ""
+    return text + (" The cost is $0 in both arms." if free else "")
 
 
 def _fate(c: Data, first: str) -> Iterator[str]:
@@ -144,7 +198,7 @@ def _fate(c: Data, first: str) -> Iterator[str]:
 def _missing(c: Data) -> Iterator[str]:
     for arm, keys in c["missing"].items():
         if keys:
-            yield f"Arm {escape(arm)} lacks {len(keys)} partners: {listed(keys)}."
+            yield f"Arm {name(arm)} lacks {len(keys)} partners: {listed(keys)}."
             yield ""
 
 
@@ -179,7 +233,7 @@ def _omnibus(data: Data, labels: Labels) -> Iterator[str]:
 def _q(test: Data) -> str:
     if not defined(test):
         return escape("undefined: " + test["undefined"])
-    return f"Q = {test['statistic']:.4g} on {test['df']} df, p = {p_value(test)}"
+    return f"Q = {test['statistic']:.4g} on {test['df']} df, {p_is(test)}"
 
 
 def _interactions(data: Data) -> Iterator[str]:
@@ -190,10 +244,10 @@ def _interactions(data: Data) -> Iterator[str]:
     header = ["contrast", "benchmark", "models", "tasks", "difference of the changes of P(ship bad), points", "p"]
     rows = []
     for i in data["interactions"]:
-        contrast = f"{escape(i['treatment'])} against {escape(i['baseline'])}"
-        models = f"{escape(i['models'][1])} less {escape(i['models'][0])}"
+        contrast = pair_name(i)
+        models = f"{name(i['models'][1])} less {name(i['models'][0])}"
         found = [str(i["tasks"]), change(i["effect"]), p_value(i["test"])]
-        rows.append([contrast, escape(i["benchmark"]), models, *found])
+        rows.append([contrast, name(i["benchmark"]), models, *found])
     yield from table(header, rows)
     yield ""
 
@@ -208,7 +262,7 @@ def _withheld(data: Data, labels: Labels) -> Iterator[str]:
         w = a["withheld"]
         counts = [sum(w.values()), *(w[k] for k in ("process_failed", "refused", "exhausted", "other"))]
         counts += [a["rejections"]["total"], a["rejections"]["cells"]]
-        rows.append([*labels.cells(a["stratum"]), escape(a["arm"]), *map(str, counts)])
+        rows.append([*labels.cells(a["stratum"]), name(a["arm"]), *map(str, counts)])
     yield from table(header, rows)
     yield ""
 
@@ -223,7 +277,7 @@ def _attempts(data: Data, labels: Labels) -> Iterator[str]:
     for a in arms:
         for k in a["attempts"]:
             counts = [str(k["k"]), str(k["tasks"]), _share(k["pass_at_k"]), _share(k["pass_hat_k"])]
-            rows.append([*labels.cells(a["stratum"]), escape(a["arm"]), *counts])
+            rows.append([*labels.cells(a["stratum"]), name(a["arm"]), *counts])
     yield from table([*labels.varying, "arm", "k", "tasks", "pass@k", "pass^k"], rows)
     yield ""
 
@@ -238,27 +292,29 @@ def _corrected(data: Data, labels: Labels) -> Iterator[str]:
     for a in arms:
         c = a["fdr_corrected"]
         found = [rate(a["fdr"]), _share(c["value"]), rate(c["sensitivity"]), rate(c["specificity"])]
-        rows.append([*labels.cells(a["stratum"]), escape(a["arm"]), *found])
+        rows.append([*labels.cells(a["stratum"]), name(a["arm"]), *found])
     header = [*labels.varying, "arm", "FDR", "corrected", "oracle fails known bad", "oracle passes canonical"]
     yield from table(header, rows)
     yield ""
 
 
 def _distributions(data: Data, labels: Labels) -> Iterator[str]:
-    yield "## Distributions"
+    yield "## Tokens and wall-clock"
     yield ""
-    yield "Over the cells where the quantity is known; every quantity by outcome is in summary.json."
-    yield ""
-    header = [*labels.varying, "arm", "of", "outcome", "known", "mean", "p25", "median", "p75", "p90", "max"]
-    rows = []
+    header = [*labels.varying, "arm", "of a cell", "known", "mean", "p25", "median", "p75", "p90", "max"]
+    rows, unknown = [], []
     for a in data["arms"]:
-        start = [*labels.cells(a["stratum"]), escape(a["arm"])]
-        for name, groups in a["distributions"].items():
-            shown = groups if name == "tokens" else {"all": groups["all"]}
-            for outcome, d in shown.items():
-                what = [name.replace("_", " "), outcome.replace("_", " ")]
-                rows.append([*start, *what, f"{d['known']}/{d['known'] + d['unknown']}", *_quantiles(d)])
+        start = [*labels.cells(a["stratum"]), name(a["arm"])]
+        for key, label in (("tokens", "tokens"), ("wall_s", "wall-clock, s")):
+            d = a["distributions"][key]["all"]
+            if d["known"]:
+                rows.append([*start, label, f"{d['known']}/{d['known'] + d['unknown']}", *_quantiles(d)])
+            else:
+                unknown.append(f"{label} of {' '.join(start)}")
     yield from table(header, rows)
+    yield ""
+    said = f"Unknown in every cell: {'; '.join(unknown)}. " if unknown else ""
+    yield f"{said}By outcome, and dollars and steps: `arms[].distributions` in summary.json."
     yield ""
 
 

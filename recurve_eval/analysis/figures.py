@@ -22,6 +22,9 @@ OUTCOMES = (
     ("unscored", "unscored", "#FFFFFF", ""),
 )
 MOST_PANELS = 12
+MOST_NAMES = 30
+LONGEST_NAME = 24
+MARKERS = ((BLUE, "o"), (RED, "D"), (GREEN, "^"), (ORANGE, "v"), ("#CC79A7", "P"), ("#56B4E9", "X"))
 STYLE: Any = {
     "svg.hashsalt": "recurve_eval",
     "svg.fonttype": "path",
@@ -131,24 +134,34 @@ def fdr_by_arm(data: Data) -> Any:
 
 def paired_change(data: Data) -> Any:
     """The change of P(ship bad) on every task of the primary (else the first) contrast, sorted."""
-    wanted = [c for c in data["contrasts"] if c["role"] == "primary"] or data["contrasts"][:1]
+    gates = [c for c in data["contrasts"] if c["role"] != "noise_floor"]
+    wanted = [c for c in gates if c["role"] == "primary"] or gates
     groups = [(t, g[0]) for t, g in _strata(data, [c for c in wanted if c["per_task"]])]
     if not groups:
         return None
-    figure, axes = _panels([_contrast_title(t, c) for t, c in groups], 1.7)
+    named = any(len(c["per_task"]) <= MOST_NAMES for _, c in groups)
+    figure, axes = _panels([_contrast_title(t, c) for t, c in groups], 2.8 if named else 1.8, width=8)
     for ax, (_, c) in zip(axes, groups, strict=True):
-        values = sorted(c["per_task"].values())
+        tasks = sorted(c["per_task"].items(), key=lambda item: (item[1], item[0]))
         ax.axhline(0, color=GREY, linewidth=0.8)
-        for sign, colour, marker, word in ((-1, GREEN, "v", "fewer"), (0, GREY, ".", "same"), (1, RED, "^", "more")):
-            at = [(i, v) for i, v in enumerate(values) if (v > 0) - (v < 0) == sign]
-            label = f"{word} bad shipped: {len(at)}"
+        for sign, colour, marker, word in ((-1, GREEN, "v", "fewer"), (0, GREY, "o", "as many"), (1, RED, "^", "more")):
+            at = [(i, v) for i, (_, v) in enumerate(tasks) if (v > 0) - (v < 0) == sign]
+            label = f"{word} bad shipped: {len(at)} tasks"
             ax.plot([i for i, _ in at], [v for _, v in at], marker, color=colour, markersize=4, label=label)
         ax.set_ylim(-1.1, 1.1)
-        ax.set_ylabel("change")
-        ax.legend(loc="upper left", fontsize=7, frameon=False)
+        ax.set_ylabel("change of P(ship bad)")
+        if len(tasks) <= MOST_NAMES:
+            ax.set_xticks(range(len(tasks)), [_task_name(t) for t, _ in tasks], rotation=90, fontsize=7)
+        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, frameon=False)
     axes[-1].set_xlabel("tasks, sorted by change of P(ship bad)")
     _caption(figure, data, "paired change on each task")
     return figure
+
+
+def _task_name(task: str) -> str:
+    """A task's id without its benchmark, shortened at the front: the ends of ids tell them apart."""
+    short = task.partition("/")[2] or task
+    return short if len(short) <= LONGEST_NAME else "..." + short[3 - LONGEST_NAME :]
 
 
 def _contrast_title(where: str, c: Data) -> str:
@@ -162,35 +175,44 @@ def frontier(data: Data) -> Any:
     if not drawn:
         return None
     groups = _strata(data, drawn)
-    figure, axes = _panels([t for t, _ in groups], 2.4)
+    looks = _looks(drawn)
+    figure, axes = _panels([t for t, _ in groups], 2.4, width=8)
     for ax, (_, contrasts) in zip(axes, groups, strict=True):
-        ax.axhline(0, color=GREY, linewidth=0.8)
-        ax.axvline(1, color=GREY, linewidth=0.8)
+        ax.axhline(0, color=GREY, linewidth=0.8, linestyle=":")
+        ax.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
         for c in contrasts:
-            _frontier_point(ax, c)
+            _frontier_point(ax, c, *looks[c["baseline"], c["treatment"]])
         ax.set_ylabel("change of FDR, points")
-    axes[-1].set_xlabel("price of trust: tokens, ratio to the baseline")
+        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, frameon=False)
+    confidence = data["analysis"]["confidence"]
+    axes[-1].set_xlabel(f"price of trust: tokens, ratio to the baseline (lines: {100 * confidence:g}% intervals)")
     left = len(data["contrasts"]) - len(drawn)
     _caption(figure, data, "what trust costs" + (f"; {left} contrasts undefined" if left else ""))
     return figure
+
+
+def _looks(contrasts: Sequence[Data]) -> dict[tuple[str, str], tuple[str, str]]:
+    """A colour and marker for each pair of arms, the same in every panel; the noise floor is grey."""
+    floors = {(c["baseline"], c["treatment"]) for c in contrasts if c["role"] == "noise_floor"}
+    pairs = dict.fromkeys((c["baseline"], c["treatment"]) for c in contrasts)
+    gates = [pair for pair in pairs if pair not in floors]
+    return {pair: MARKERS[i % len(MARKERS)] for i, pair in enumerate(gates)} | dict.fromkeys(floors, (GREY, "s"))
 
 
 def _on_frontier(c: Data) -> bool:
     return defined(c["fdr"]["effect"]["value"]) and defined(c["price"]["ratios"]["tokens"]["ratio"]["value"])
 
 
-def _frontier_point(ax: Any, c: Data) -> None:
+def _frontier_point(ax: Any, c: Data, colour: str, marker: str) -> None:
     x, y = c["price"]["ratios"]["tokens"]["ratio"], c["fdr"]["effect"]
-    noise = c["role"] == "noise_floor"
-    colour = GREY if noise else BLUE
     if defined(x["interval"]):
-        ax.plot([x["interval"]["low"], x["interval"]["high"]], [100 * y["value"]] * 2, color=colour, linewidth=0.8)
+        ax.plot([x["interval"]["low"], x["interval"]["high"]], [100 * y["value"]] * 2, color=colour, linewidth=0.9)
     if defined(y["interval"]):
         ends = [100 * y["interval"]["low"], 100 * y["interval"]["high"]]
-        ax.plot([x["value"]] * 2, ends, color=colour, linewidth=0.8)
-    ax.plot([x["value"]], [100 * y["value"]], marker="s" if noise else "o", color=colour, linestyle="none")
-    label = f"{c['treatment']} (n = {c['tasks']})"
-    ax.annotate(label, (x["value"], 100 * y["value"]), xytext=(4, 4), textcoords="offset points", fontsize=8)
+        ax.plot([x["value"]] * 2, ends, color=colour, linewidth=0.9)
+    role = "\nnoise floor" if c["role"] == "noise_floor" else ""
+    label = f"{c['treatment']} against {c['baseline']}{role}\n{c['tasks']} tasks"
+    ax.plot([x["value"]], [100 * y["value"]], marker=marker, color=colour, linestyle="none", label=label)
 
 
 def outcome_mosaic(data: Data) -> Any:

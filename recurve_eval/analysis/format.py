@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Data = Mapping[str, Any]
+FREE = "$0 in both"
 
 
 def defined(value: Any) -> bool:
@@ -55,6 +56,28 @@ def p_value(test: Any) -> str:
     return "<0.0001" if p < 0.0001 else f"{p:.3g}" if p < 0.1 else f"{p:.2f}"
 
 
+def p_is(test: Any) -> str:
+    """``p = 0.25``, ``p < 0.0001`` or ``p undefined``."""
+    said = p_value(test)
+    if not defined(test):
+        return f"p {said}"
+    return f"p < {said[1:]}" if said.startswith("<") else f"p = {said}"
+
+
+def points(e: Data) -> str:
+    """An effect as ``-20.7 points [-27.5, -14.6]``."""
+    value, _, interval = change(e).partition(" ")
+    return f"{value} points {interval}".rstrip() if defined(e["value"]) else value
+
+
+def dollars(r: Data) -> str:
+    """A ratio of costs; costs known to be nothing are said to be so."""
+    first, second = r["baseline_mean"], r["treatment_mean"]
+    if not (defined(first) and defined(second)) or first > 0:
+        return times(r["ratio"])
+    return FREE if second <= 0 else f"$0 -> ${second:.3g}"
+
+
 def number(value: Any, digits: int = 4) -> str:
     """A plain number with thousands separated, or ``undefined``."""
     if not defined(value):
@@ -64,19 +87,34 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def reasons(values: Iterable[Any]) -> list[str]:
-    """The distinct reasons among values, in order."""
-    return list(dict.fromkeys(v["undefined"] for v in values if not defined(v)))
-
-
 def plural(n: int, noun: str) -> str:
     """``1 task``, ``2 tasks``."""
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
+MARKUP = re.compile(
+    r"[\\|`*]"
+    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # inside a word it emphasises nothing
+    r"|<(?=[A-Za-z/!?])|(?<!-)>"
+    r"|\](?=[(\[:])"  # brackets make a link only where a target, a label or a definition follows
+)
+
+
 def escape(text: Any) -> str:
     """Text for a cell of a table: task ids and arm names come from outside and may hold anything."""
-    return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", " ".join(str(text).split()))
+    return MARKUP.sub(r"\\\g<0>", " ".join(str(text).split()))
+
+
+def name(text: Any) -> str:
+    """A name as it is if plain, as code if it holds an underscore or the like, escaped if it could break out."""
+    if re.fullmatch(r"[A-Za-z0-9./:+ -]+", str(text)):
+        return str(text)
+    return f"`{text}`" if re.fullmatch(r"[\w ./:+(),=@-]+", str(text)) else escape(text)
+
+
+def pair_name(c: Data) -> str:
+    """``A1 against A0``."""
+    return f"{name(c['treatment'])} against {name(c['baseline'])}"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -87,7 +125,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def listed(items: Sequence[str], most: int = 20) -> str:
     """The first items and how many more there are."""
-    shown = ", ".join(escape(i) for i in items[:most])
+    shown = ", ".join(name(i) for i in items[:most])
     return shown + (f" and {len(items) - most} more (all in summary.json)" if len(items) > most else "")
 
 
@@ -101,7 +139,7 @@ class Labels:
         self.fixed = {axis: study[many][0] for axis, many in self.AXES if len(study[many]) == 1}
 
     def cells(self, stratum: Data) -> list[str]:
-        return [escape(stratum[axis]) for axis in self.varying]
+        return [name(stratum[axis]) for axis in self.varying]
 
     def of(self, stratum: Data) -> str:
-        return ", ".join(f"{axis} {escape(stratum[axis])}" for axis in self.varying)
+        return ", ".join(f"{axis} {name(stratum[axis])}" for axis in self.varying)

@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+from pathlib import PurePosixPath
+from typing import Any
 
-from recurve_eval.analysis.detail import details
+from recurve_eval.analysis.detail import ARM_HEADER, arm_row, details, interval_caption
 from recurve_eval.analysis.format import (
+    FREE,
     Data,
     Labels,
     change,
     defined,
+    dollars,
     escape,
     listed,
+    name,
     p_value,
+    pair_name,
     plural,
     rate,
-    reasons,
     table,
     times,
 )  # fmt: skip
+from recurve_eval.analysis.verdict import DECLARED, counts, figures_of, floor_of
+
+MOST_EXPLORATORY = 6  # headlines of exploratory contrasts; the table has the rest
+PRICES = (("tokens", "tokens"), ("cost_usd", "dollars"), ("wall_s", "wall-clock"))
+
+TERMS = (
+    "Terms. P(ship bad): declared done though the oracle fails it, of all cells. FDR: the same, of those declared. "
+    "Yield: declared done and good, of all. Noise floor: the control against itself. "
+    "p: two-sided, for no change of P(ship bad); Holm: adjusted over the declared contrasts. "
+    "Points: percentage points, minus is less. x: the treatment's mean over the baseline's. "
+)
 
 
-def render(data: Data) -> str:
-    """The text of summary.md from the data of summary.json."""
+def render(data: Data, figures: Sequence[str] = ()) -> str:
+    """The text of summary.md from the data of summary.json, linking to figures by relative path."""
     labels = Labels(data["study"])
-    parts = [*_head(data, labels), *_headlines(data, labels), *_arms(data, labels), *_contrasts(data, labels)]
-    parts += [*_unscored(data, labels), *details(data, labels)]
+    parts = [*_head(data, labels), *_headlines(data, labels), *_legend(data), *_arms(data, labels)]
+    parts += [*_contrasts(data, labels), *_figures(figures), *_unscored(data, labels), *details(data, labels)]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _head(data: Data, labels: Labels) -> Iterator[str]:
-    study = data["study"]
-    yield f"# {escape(study['name'])}: who shipped more bad work, and at what price"
+    yield f"# {escape(data['study']['name'])}: who shipped more bad work, and at what price"
     yield ""
-    if study["simulated"] == "all":
-        yield "**The agents of this study are simulated: nothing here is evidence about a real model.**"
+    for caution in data["cautions"]:
+        yield f"**{escape(caution)}**"
         yield ""
-    elif study["simulated"] == "some":
-        yield f"**Simulated, and no evidence about a real model: {listed(study['simulated_models'])}.**"
-        yield ""
-    fixed = "; ".join(f"{axis} {escape(value)}" for axis, value in labels.fixed.items())
-    yield (
-        f"{plural(study['cells'], 'cell')}: {plural(study['tasks'], 'task')}, arms {listed(study['arms'])}, "
-        f"{plural(len(study['seeds']), 'seed')}" + (f"; {fixed}." if fixed else ".")
-    )
+    yield _scope(data["study"], labels)
     yield ""
     for note in data["notes"]:
         yield f"- {escape(note)}"
@@ -51,69 +60,99 @@ def _head(data: Data, labels: Labels) -> Iterator[str]:
         yield ""
 
 
+def _scope(study: Data, labels: Labels) -> str:
+    """``252 cells = 14 tasks x 2 models (...) x 3 arms (...) x 3 seeds; benchmark demo, ...``."""
+    axes = [plural(study["tasks"], "task")]
+    shown = {axis: _names(study, axis) for axis in ("models", "agents", "budgets")}
+    axes += [f"{len(names)} {axis} ({', '.join(names)})" for axis, names in shown.items() if len(names) > 1]
+    axes += [f"{plural(len(study['arms']), 'arm')} ({listed(study['arms'])})", plural(len(study["seeds"]), "seed")]
+    full = study["tasks"] * prod(len(study[axis]) for axis in ("models", "agents", "budgets", "arms", "seeds"))
+    cells = plural(study["cells"], "cell")
+    start = f"{cells} = " if full == study["cells"] else f"{cells}, where a full grid has {full} = "
+    fixed = [f"{axis} {_names(study, axis + 's')[0]}" for axis in labels.fixed]
+    fixed += [f"benchmarks {listed(study['benchmarks'])}"] if len(study["benchmarks"]) > 1 else []
+    return start + " x ".join(axes) + "".join(f"; {part}" for part in [", ".join(fixed)] if part) + "."
+
+
+def _names(study: Data, axis: str) -> list[str]:
+    return [name(v) + (_served(study["models_served"][v], v) if axis == "models" else "") for v in study[axis]]
+
+
+def _served(served: Sequence[Data], label: str) -> str:
+    """Who really answered, where it is known and not just the label in other letters."""
+    known = [s["served"] for s in served if s["served"]]
+    if not known or [_plain(k) for k in known] == [_plain(label)]:
+        return ""
+    unknown = sum(s["cells"] for s in served if not s["served"])
+    gap = f"; unknown in {plural(unknown, 'cell')}" if unknown else ""
+    return f" (served: {listed(known)}{gap})"
+
+
+def _plain(text: str) -> str:
+    return text.replace("_", "-").casefold()
+
+
 def _headlines(data: Data, labels: Labels) -> Iterator[str]:
-    primary = [c for c in data["contrasts"] if c["role"] == "primary"]
-    for c in primary:
+    declared = [c for c in data["contrasts"] if c["role"] in DECLARED]
+    explored = [c for c in data["contrasts"] if c["role"] == "exploratory"]
+    for c in [*declared, *explored[:MOST_EXPLORATORY]]:
         yield _headline(c, data, labels)
+        yield ""
+    if len(explored) > MOST_EXPLORATORY:
+        yield f"{len(explored) - MOST_EXPLORATORY} more exploratory contrasts stand in the table below."
         yield ""
 
 
 def _headline(c: Data, data: Data, labels: Labels) -> str:
-    where = labels.of(c["stratum"])
-    names = f"**{escape(c['treatment'])} against {escape(c['baseline'])}" + (f", {where}" if where else "") + ":**"
-    end, fdr = c["endpoints"]["ship_bad"], c["fdr"]
-    if not defined(end["effect"]["value"]):
-        return (
-            f"{names} no effect size ({end['effect']['value']['undefined']}). FDR {rate(fdr['baseline'])} -> "
-            f"{rate(fdr['treatment'])}; price of trust {_prices(c)}."
-        )
-    return (
-        f"{names} P(ship bad) changes by {change(end['effect'])} points over {plural(c['tasks'], 'task')} "
-        f"({end['test']['method']} p = {p_value(end['test'])}, Holm {p_value(c['p_holm'])}; {_noise(c, data)}). "
-        f"FDR {rate(fdr['baseline'])} -> {rate(fdr['treatment'])}. Price of trust: {_prices(c)}."
-    )
+    found, where = c["verdict"], labels.of(c["stratum"])
+    parts = [f"FDR {_rates(c)}", f"price: {_prices(c)}"]
+    if found["finding"] not in ("no_effect_shown", "undetermined"):
+        at = f"{where[:1].upper()}{where[1:]}: " if where else ""
+        noise = [] if found["noise"] == "not_measured" else [_noise(c, data)]
+        return f"**{escape(found['text'])}.** {at}{'; '.join([*noise, *parts])}."
+    at = pair_name(c) + (f", {where}" if where else "")
+    shown = [f"shipped bad {counts(c)} {figures_of(c)}"] if found["finding"] == "no_effect_shown" else []
+    return f"**{escape(found['text'])}.** {at}: {'; '.join([*shown, _noise(c, data), *parts])}."
+
+
+def _rates(c: Data) -> str:
+    return " -> ".join(rate(c["fdr"][side]).split(" [")[0] for side in ("baseline", "treatment"))
 
 
 def _prices(c: Data) -> str:
-    ratios = c["price"]["ratios"]
-    names = (("tokens", "tokens"), ("cost_usd", "dollars"), ("wall_s", "wall-clock"))
-    return ", ".join(f"{label} {times(ratios[name]['ratio'])}" for name, label in names)
+    return ", ".join(f"{label} {_ratio(c, key)}" for key, label in PRICES)
 
 
-def _floor(c: Data, data: Data) -> Data | None:
-    found: list[Data] = [n for n in data["contrasts"] if n["role"] == "noise_floor" and n["stratum"] == c["stratum"]]
-    return found[0] if found else None
+def _ratio(c: Data, key: str) -> str:
+    r = c["price"]["ratios"][key]
+    return dollars(r) if key == "cost_usd" else times(r["ratio"])
 
 
 def _noise(c: Data, data: Data) -> str:
-    floor = _floor(c, data)
+    floor = floor_of(c, data["contrasts"])
     if floor is None:
         return "noise floor not measured"
-    effect = floor["endpoints"]["ship_bad"]["effect"]
-    return f"noise floor {escape(floor['treatment'])} against {escape(floor['baseline'])} {change(effect)}"
+    return f"noise floor {pair_name(floor)} {change(floor['endpoints']['ship_bad']['effect'])}"
+
+
+def _legend(data: Data) -> Iterator[str]:
+    study = data["study"]
+    said = [f"{name(arm)}: {escape(text)}." for arm, text in study["arm_descriptions"].items()]
+    if said:
+        yield "Arms. " + " ".join(said)
+        yield ""
+    yield TERMS + f"[ ]: {100 * data['analysis']['confidence']:g}% interval."
+    yield ""
 
 
 def _arms(data: Data, labels: Labels) -> Iterator[str]:
     yield "## Arms"
     yield ""
-    rates = ("P(ship bad)", "FDR", "yield P(ship good)", "P(withheld given good)")
-    header = [*labels.varying, "arm", "n", "declared", *rates]
-    yield from table(header, [[*labels.cells(a["stratum"]), *_arm_row(a)] for a in data["arms"]])
+    header = [*labels.varying, *ARM_HEADER]
+    yield from table(header, [[*labels.cells(a["stratum"]), *arm_row(a)] for a in data["arms"]])
     yield ""
-    if data["arms_all_strata"]:
-        yield "All of the above together, by arm; descriptive, no contrast is tested on it:"
-        yield ""
-        yield from table(header[len(labels.varying) :], [_arm_row(a) for a in data["arms_all_strata"]])
-        yield ""
-    yield ("Fractions are of cells with a verdict; intervals are 95% Wilson's, with tasks and not seeds as units.")
+    yield interval_caption(data["arms"])
     yield ""
-
-
-def _arm_row(a: Data) -> list[str]:
-    unscored = sum(a["unscored"].values())
-    n = f"{a['n']}" + (f" ({unscored} unscored)" if unscored else "")
-    measures = (a["ship_bad"], a["fdr"], a["yield_good"], a["false_rejection"])
-    return [escape(a["arm"]), n, str(a["declared"]), *(rate(m) for m in measures)]
 
 
 def _contrasts(data: Data, labels: Labels) -> Iterator[str]:
@@ -123,46 +162,76 @@ def _contrasts(data: Data, labels: Labels) -> Iterator[str]:
         yield "One arm only: there is nothing to compare."
         yield ""
         return
-    header = [
-        *labels.varying, "contrast", "role", "tasks", "change of P(ship bad), points", "p", "Holm p", "noise floor",
-        "change of FDR, points", "p (FDR)", "tokens", "dollars",
-    ]  # fmt: skip
-    yield from table(header, [[*labels.cells(c["stratum"]), *_contrast_row(c, data)] for c in data["contrasts"]])
+    free = all(_ratio(c, "cost_usd") == FREE for c in data["contrasts"])
+    prices = [(key, label) for key, label in PRICES if not (free and key == "cost_usd")]
+    header = [*labels.varying, "contrast", "P(ship bad), points", "p", "FDR, points", *(label for _, label in prices)]
+    rows = [[*labels.cells(c["stratum"]), *_contrast_row(c, prices)] for c in data["contrasts"]]
+    yield from table(header, rows)
     yield ""
-    why = reasons(
-        v for c in data["contrasts"] for v in (
-            c["endpoints"]["ship_bad"]["effect"]["value"], c["endpoints"]["ship_bad"]["effect"]["interval"],
-            c["fdr"]["effect"]["value"], c["fdr"]["effect"]["interval"], c["fdr"]["test"],
-            *(r["ratio"][k] for r in c["price"]["ratios"].values() for k in ("value", "interval")),
-        )
-    )  # fmt: skip
-    if why:
-        yield "Undefined above: " + "; ".join(escape(w) for w in why) + "."
+    if free:
+        yield f"Dollars: {FREE} arms of every contrast."
         yield ""
-    yield (
-        "Minus is better for the treatment. Holm covers the primary and declared contrasts of all strata; "
-        "everything marked exploratory was not declared before the run, and its p-values are unadjusted."
-    )
-    yield ""
+    why = _undefined(data["contrasts"], labels)
+    if why:
+        yield "Undefined above: " + "; ".join(why) + "."
+        yield ""
 
 
-def _contrast_row(c: Data, data: Data) -> list[str]:
-    end = c["endpoints"]["ship_bad"]
-    floor = _floor(c, data)
-    noise = change(floor["endpoints"]["ship_bad"]["effect"]) if floor else "not measured"
+def _contrast_row(c: Data, prices: Sequence[tuple[str, str]]) -> list[str]:
+    test = c["endpoints"]["ship_bad"]["test"]
+    p = f"{p_value(c['p_holm'])} (Holm)" if c["role"] in DECLARED and defined(c["p_holm"]) else p_value(test)
     return [
-        f"{escape(c['treatment'])} against {escape(c['baseline'])}",
-        c["role"].replace("_", " "),
-        str(c["tasks"]),
-        change(end["effect"]),
-        p_value(end["test"]),
-        p_value(c["p_holm"]) if c["role"] in ("primary", "declared") else "-",
-        "(itself)" if c["role"] == "noise_floor" else noise,
+        f"{pair_name(c)} ({c['role'].replace('_', ' ')})",
+        change(c["endpoints"]["ship_bad"]["effect"]),
+        p,
         change(c["fdr"]["effect"]),
-        p_value(c["fdr"]["test"]),
-        times(c["price"]["ratios"]["tokens"]["ratio"]),
-        times(c["price"]["ratios"]["cost_usd"]["ratio"]),
+        *(_ratio(c, key) for key, _ in prices),
     ]
+
+
+def _undefined(contrasts: Sequence[Data], labels: Labels) -> list[str]:
+    """Every reason in the table with the columns and rows that it belongs to."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for c in contrasts:
+        where = labels.of(c["stratum"])
+        row = pair_name(c) + (f" ({where})" if where else "")
+        for column, values in _columns(c):
+            reason = next((v["undefined"] for v in values if not defined(v)), None)
+            if reason is not None:
+                found.setdefault(reason, {}).setdefault(column, []).append(row)
+    out = []
+    for reason, columns in found.items():
+        rows: dict[tuple[str, ...], list[str]] = {}
+        for column, names in columns.items():
+            rows.setdefault(tuple(names), []).append(column)
+        at = [f"{', '.join(cols)} of {_all(names, len(contrasts))}" for names, cols in rows.items()]
+        out.append(f"{' and '.join(at)}: {escape(reason)}")
+    return out
+
+
+def _all(rows: Sequence[str], of: int) -> str:
+    return "every contrast" if len(rows) == of > 1 else ", ".join(rows)
+
+
+def _columns(c: Data) -> Iterable[tuple[str, list[Any]]]:
+    end, fdr = c["endpoints"]["ship_bad"], c["fdr"]["effect"]
+    yield "P(ship bad)", [end["effect"]["value"], end["effect"]["interval"]]
+    yield "p", [end["test"]]
+    yield "FDR", [fdr["value"], fdr["interval"]]
+    for key, label in PRICES:
+        if not _ratio(c, key).startswith("$"):
+            ratio = c["price"]["ratios"][key]["ratio"]
+            yield label, [ratio["value"], ratio["interval"]]
+
+
+def _figures(paths: Sequence[str]) -> Iterator[str]:
+    if not paths:
+        return
+    yield "## Figures"
+    yield ""
+    for path in paths:
+        yield f"![{PurePosixPath(path).stem.replace('_', ' ')}]({path})"
+        yield ""
 
 
 def _unscored(data: Data, labels: Labels) -> Iterator[str]:
@@ -177,8 +246,8 @@ def _unscored(data: Data, labels: Labels) -> Iterator[str]:
 
 
 def _unscored_row(a: Data) -> list[str]:
-    by = ", ".join(f"{escape(k)} {v}" for k, v in a["unscored"].items())
-    return [escape(a["arm"]), by, _span(a["ship_bad_bounds"]), _span(a["fdr_bounds"]), listed(a["unscored_cells"], 5)]
+    by = ", ".join(f"{name(k)} {v}" for k, v in a["unscored"].items())
+    return [name(a["arm"]), by, _span(a["ship_bad_bounds"]), _span(a["fdr_bounds"]), listed(a["unscored_cells"], 5)]
 
 
 def _span(b: Data) -> str:

@@ -65,6 +65,10 @@ class Record:
     ship_bad: bool
     ship_good: bool
     tokens: int | None
+    arm_description: str
+    served: str | None
+    agent_sandbox: str
+    oracle_isolation: str
 
 
 def records_of(rows: Iterable[Row]) -> list[Record]:
@@ -109,9 +113,13 @@ def _record(row: Row, number: int, strata: dict[Stratum, Stratum]) -> Record:
             ship_bad=outcome is Outcome.SHIPPED_BAD,
             ship_good=outcome is Outcome.SHIPPED_GOOD,
             tokens=_total(row["usage"]),
+            arm_description=str((gate["config"].get("arm") or {}).get("description") or ""),
+            served=row["provenance"]["model_served"],
+            agent_sandbox=row["attestation"]["agent_sandbox"],
+            oracle_isolation=row["attestation"]["oracle_isolation"],
         )
         claimed = row["derived"]["outcome"]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"row {number} is not a result row of schema version 1: {error!r}") from None
     if claimed != record.outcome:
         raise ConfigError(f"row {number} ({record.cell_id}) says {claimed}, but its parts make it {record.outcome}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from recurve_eval.analysis.metrics import arm_metrics
 from recurve_eval.analysis.options import AnalysisOptions
 from recurve_eval.analysis.pairing import index_cells, pair, stratify
 from recurve_eval.analysis.records import Record, Row, Stratum, natural, records_of, refuse_unlike_pins
+from recurve_eval.analysis.scope import cautions, notes, study_of
 from recurve_eval.analysis.study import Declared, declared_of, with_holm
+from recurve_eval.analysis.verdict import with_verdicts
 from recurve_eval.errors import ConfigError
 from recurve_eval.stats import Undefined, corrected_rate, wilson
 
@@ -39,22 +41,23 @@ class Summary:
         """The text of summary.json."""
         return json.dumps(self.data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def markdown(self) -> str:
-        """The text of summary.md."""
-        return render(self.data)
+    def markdown(self, figures: Sequence[str] = ()) -> str:
+        """The text of summary.md, with links to ``figures`` (paths relative to it)."""
+        return render(self.data, figures)
 
     def write(self, directory: Path, *, figures: bool = False) -> list[Path]:
         """Write summary.json and summary.md (UTF-8, LF), and ``figures/`` if asked; returns their paths."""
         directory.mkdir(parents=True, exist_ok=True)
-        texts = {"summary.json": self.json(), "summary.md": self.markdown()}
-        paths = [directory / name for name in texts]
-        for path in paths:
-            path.write_bytes(texts[path.name].encode())
+        drawn: list[Path] = []
         if figures:
             from recurve_eval.analysis.figures import draw_figures
 
-            paths += draw_figures(self.data, directory / "figures")
-        return paths
+            drawn = draw_figures(self.data, directory / "figures")
+        linked = [p.relative_to(directory).as_posix() for p in drawn if p.suffix == ".svg"]
+        texts = {"summary.json": self.json(), "summary.md": self.markdown(linked)}
+        for name, text in texts.items():
+            (directory / name).write_bytes(text.encode())
+        return [*(directory / name for name in texts), *drawn]
 
 
 def analyze_rows(rows: Iterable[Row], *, plan: Mapping[str, Any], options: AnalysisOptions | None = None) -> Summary:
@@ -94,12 +97,13 @@ def analyze_rows(rows: Iterable[Row], *, plan: Mapping[str, Any], options: Analy
     return Summary(
         {
             "schema": SUMMARY_SCHEMA,
-            "study": _study(records, plan, declared),
+            "study": study_of(records, plan, declared),
             "analysis": plain(options),
-            "notes": _notes(records, strata, contrasts, declared),
+            "cautions": cautions(records),
+            "notes": notes(records, contrasts, declared),
             "arms": [_arm(s, a, g, plan, options) for s, group in strata.items() for a, g in _by_arm(group)],
             "arms_all_strata": _pooled(records, strata, options),
-            "contrasts": [plain(c) for c in contrasts],
+            "contrasts": with_verdicts([plain(c) for c in contrasts], options.alpha),
             "omnibus": [plain(o) for o in _omnibus(strata)],
             "interactions": [plain(i) for i in interactions(contrasts, options)],
         }
@@ -152,60 +156,3 @@ def _pooled(
 
 def _omnibus(strata: Mapping[Stratum, list[Record]]) -> list[Omnibus]:
     return [omnibus(s, group) for s, group in strata.items()]
-
-
-def _study(records: list[Record], plan: Mapping[str, Any], declared: Declared) -> dict[str, Any]:
-    simulated = {r.stratum.model for r in records if r.simulated}
-    real = {r.stratum.model for r in records if not r.simulated}
-    name = (plan.get("study") or {}).get("name") or ", ".join(sorted({r.experiment for r in records}))
-
-    def contrast(arms: tuple[str, str] | None) -> dict[str, str] | None:
-        return {"baseline": arms[0], "treatment": arms[1]} if arms else None
-
-    return {
-        "name": name,
-        "plan_hashes": sorted({r.plan_hash for r in records}),
-        "cells": len(records),
-        "tasks": len({r.task for r in records}),
-        "benchmarks": sorted({r.stratum.benchmark for r in records}),
-        "models": sorted({r.stratum.model for r in records}),
-        "agents": sorted({r.stratum.agent for r in records}),
-        "budgets": sorted({r.stratum.budget for r in records}),
-        "arms": sorted({r.arm for r in records}, key=natural),
-        "seeds": sorted({r.seed for r in records}),
-        "simulated": "all" if not real else "some" if simulated else "none",
-        "simulated_models": sorted(simulated),
-        "primary": contrast(declared.primary),
-        "contrasts": [contrast(c) for c in declared.contrasts],
-        "noise_floor": contrast(declared.noise_floor),
-    }
-
-
-def _notes(
-    records: list[Record], strata: Mapping[Stratum, list[Record]], contrasts: list[Contrast], declared: Declared
-) -> list[str]:
-    """What a reader must know before any number; each a full sentence."""
-    notes = []
-    if declared.primary is None:
-        notes.append("The plan declares no primary contrast, so every contrast here is exploratory.")
-    notes += [f"The declared contrast {c} cannot be made: an arm has no rows."
-              for c in declared.absent(sorted({r.arm for r in records}))]  # fmt: skip
-    if len({r.task for r in records}) == 1:
-        notes.append("There is one task. One task supports no effect size: only counts are reported.")
-    elif any(c.detectable.refused and c.role in ("primary", "declared") for c in contrasts):
-        worst = next(c.detectable.refused for c in contrasts if c.detectable.refused)
-        notes.append(f"A declared contrast cannot reach its alpha: {worst}.")
-    unscored = sum(not r.scored for r in records)
-    if unscored:
-        notes.append(f"{unscored} of {len(records)} cells have no verdict; they are listed and bounded, not counted.")
-    lost = len({(c.stratum, arm, key) for c in contrasts for arm, keys in c.missing.items() for key in keys})
-    if lost:
-        notes.append(f"{lost} cells are missing as partners in the contrasts below; they are listed with each.")
-    tampered = sum(r.verdict == "tampered" for r in records)
-    if tampered:
-        notes.append(f"{tampered} submissions tampered with their grading and count as bad work.")
-    if declared.noise_floor is None and declared.primary is not None:
-        notes.append("No control was run against itself, so no noise floor stands beside the effects.")
-    if len(strata) > 1:
-        notes.append("Contrasts are made within each model, benchmark, agent and budget, and never pooled over them.")
-    return notes

@@ -83,7 +83,7 @@ def records(content: bytes, source: str) -> Iterator[tuple[int, dict[str, JSON]]
             continue
         try:
             value = json.loads(line.decode("utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"{source}, line {number}: not JSON: {error}") from None
         if not isinstance(value, dict):
             raise ConfigError(f"{source}, line {number}: expected an object, got {type(value).__name__}")

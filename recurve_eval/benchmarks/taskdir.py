@@ -28,6 +28,10 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 _TEST = re.compile(r"(.*/)?test_[^/]*\.py")
 
 
+# The work comes last on the path, so that a file of it named like a library's module shadows nothing.
+_VISIBLE = "import sys, unittest; sys.path.append('.'); unittest.main(module=None, argv=['visible', *sys.argv[1:]])"
+
+
 @dataclass(frozen=True, slots=True)
 class TaskDirectory:
     """One task, read whole. ``files`` maps paths below the task's directory to bytes."""
@@ -58,7 +62,7 @@ class TaskDirectory:
             statement=self.sheet.statement,
             public=self.part("public"),
             capture=CaptureSpec(self.sheet.capture, self.sheet.max_file_bytes),
-            visible_check=("{python}", "-B", "-m", "unittest", *tests) if tests else None,
+            visible_check=("{python}", "-I", "-B", "-c", _VISIBLE, *tests) if tests else None,
             protected=tests,
         )
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from recurve_eval import app
 from recurve_eval.errors import EXIT_DONE
 from recurve_eval.execute import conduct
 from recurve_eval.execute.stock import execute_job
-
-VERBS = ("run", "plan", "status", "analyze", "mirror", "doctor")
 
 
 def run(arguments: list[str]) -> int:
@@ -27,8 +24,7 @@ def _through_hydra(arguments: list[str], intent: str) -> int:
     conduct.INTENT.set(intent)
     conduct.OUTCOME.set(EXIT_DONE)
     before = sys.argv
-    sys.argv = ["recurve-eval", *arguments]
-    _complete_after_verb()
+    sys.argv = ["recurve-eval", *_flags_first(arguments), *_mode(arguments)]
     try:
         app.through_hydra(execute_job)
     finally:
@@ -36,13 +32,25 @@ def _through_hydra(arguments: list[str], intent: str) -> int:
     return conduct.OUTCOME.get()
 
 
-def _complete_after_verb() -> None:
-    """Hydra completes a line of overrides; the verb in front of them is ours to take away."""
-    line = os.environ.get("COMP_LINE")
-    if line is None:
-        return
-    words = line.split(" ")
-    if len(words) > 2 and words[1] in VERBS:
-        os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]])
-        point = int(os.environ.get("COMP_POINT", len(line)))
-        os.environ["COMP_POINT"] = str(max(0, point - len(words[1]) - 1))
+_WITH_VALUE = {
+    "--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c", "--info", "-i",
+}  # fmt: skip
+
+
+def _flags_first(arguments: list[str]) -> list[str]:
+    """Flags may stand anywhere among the overrides; Hydra's own parser wants the overrides together."""
+    flags, rest, words = [], [], iter(arguments)
+    for word in words:
+        if not word.startswith("-"):
+            rest.append(word)
+        elif word in _WITH_VALUE:
+            flags += [word, *([value] if (value := next(words, None)) is not None else [])]
+        else:
+            flags.append(word)
+    return [*flags, *rest]
+
+
+def _mode(arguments: list[str]) -> list[str]:
+    """Say that axes are meant, so that a mistake is reported as itself and not as an axis out of place."""
+    flags = {word.split("=")[0] for word in arguments if word.startswith("-")}
+    return [] if flags - {"--config-dir", "-cd"} else ["--multirun"]

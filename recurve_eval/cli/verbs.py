@@ -90,11 +90,12 @@ def analyze(arguments: list[str]) -> int:
 
 def _analyze(run_dir: Path, options: argparse.Namespace) -> int:
     from recurve_eval.analysis.collect import headline, write_analysis
+    from recurve_eval.execute.conduct import calibration_of
 
     rows = _rows(run_dir, options)
     if not rows:
         raise RecurveError(f"{run_dir} has no sealed cells yet")
-    summary = write_analysis(run_dir, rows, options.into)
+    summary = write_analysis(run_dir, rows, options.into, calibration_of(run_dir))
     text = summary.read_text(encoding="utf-8")
     print(text if options.full else headline(text))  # noqa: T201
     print(f"summary: {summary}")  # noqa: T201

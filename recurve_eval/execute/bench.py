@@ -5,24 +5,23 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from recurve_eval import provenance
 from recurve_eval.cell import Adapters, Trial, run_cell
-from recurve_eval.domain import JSON, Cell, OracleEnv, OracleVerdict
-from recurve_eval.errors import ConfigError
+from recurve_eval.domain import JSON, Cell, OracleEnv, OracleVerdict, digest
+from recurve_eval.errors import ConfigError, InfraError
 from recurve_eval.events import Events
 from recurve_eval.evidence import CellFiles
 from recurve_eval.ledger import Ledger
-from recurve_eval.plan import Condition
-from recurve_eval.ports import OracleBackend, Session
+from recurve_eval.plan import Condition, readable_yaml
+from recurve_eval.ports import Agent, Command, OracleBackend, Programmed, Sandbox, Session
 from recurve_eval.results import RunFacts, row_of
 from recurve_eval.spend import SpendLedger
+from recurve_eval.workspace import remove
 
 LABEL = "recurve-"
 
@@ -42,6 +41,12 @@ class Tally:
     @property
     def done(self) -> int:
         return self.sealed_before + self.sealed
+
+    def recount(self, counts: Mapping[str, int]) -> None:
+        """Take the counts that a ledger states, in whichever process its rows were sealed."""
+        self.sealed = counts["sealed"] - self.sealed_before
+        self.declared, self.shipped_bad = counts["declared"], counts["shipped_bad"]
+        self.unscored = counts["unscored"]
 
 
 @dataclass
@@ -73,17 +78,17 @@ class Bench:
     def open(self) -> None:
         """Open the ledgers. Raises Refused where the directory cannot be written."""
         self.events = Events(self.dir)
-        self.ledger = Ledger(self.dir)
+        self.ledger = Ledger(self.dir, self.facts.plan_hash)
         self.spend = SpendLedger(self.dir, self.max_usd)
 
     @property
     def family(self) -> str:
-        """Opens the label of every process that any run of this plan starts."""
-        return f"{LABEL}{self.facts.plan_hash[:12]}"
+        """Opens the label of every process that a run in this directory starts."""
+        return f"{LABEL}{digest([self.facts.plan_hash, str(self.dir.resolve())])[:12]}"
 
     @property
     def label(self) -> str:
-        """Marks what the cells of this process start: ``recurve-<plan>-<pid of the harness>``."""
+        """Marks what the cells of this process start: ``recurve-<run directory>-<pid of the harness>``."""
         return f"{self.family}-{os.getpid()}"
 
     @property
@@ -122,7 +127,10 @@ class Bench:
         """
         condition = self.conditions[cell.condition]
         files = CellFiles(self.dir, cell.cell_id, self.label)
-        attempt = files.begin(self._config_yaml(condition))
+        try:
+            attempt = files.begin(self._config_yaml(condition))
+        except OSError as error:
+            raise InfraError(f"cannot write {files.root}: {error.strerror}") from error
         ceiling = float(condition.config["budget"]["usd"] or 0.0) if condition.paid else 0.0
         self.spend.reserve(cell.cell_id, attempt, ceiling)
         trial = Trial(
@@ -133,6 +141,8 @@ class Bench:
         try:
             row = row_of(run_cell(trial), self.facts, self.envs[cell.condition])
             self.ledger.seal(row)
+        except OSError as error:
+            raise InfraError(f"cannot write {error.filename or self.dir}: {error.strerror}") from error
         finally:
             self._running(-1)
             self._forget(trial)
@@ -151,9 +161,7 @@ class Bench:
 
     def _config_yaml(self, condition: Condition) -> bytes:
         if condition.index not in self._yaml:
-            dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-            text = yaml.dump(dict(condition.config), Dumper=dumper, sort_keys=False, allow_unicode=True)
-            self._yaml[condition.index] = text.encode()
+            self._yaml[condition.index] = readable_yaml(dict(condition.config)).encode()
         return self._yaml[condition.index]
 
     def _register(self, session: Session) -> None:
@@ -178,12 +186,38 @@ class Bench:
             self.tally.shipped_bad += row["derived"]["outcome"] == "shipped_bad"
 
 
-def preflight(adapters: Iterable[Adapters]) -> None:
+def preflight(adapters: Collection[Adapters]) -> None:
     """Ask every part whether it can run here. Raises ConfigError with what is missing and the remedy."""
     for part in {id(p): p for a in adapters for p in (a.agent, a.sandbox, a.oracle)}.values():
         problem = part.check()
         if problem:
             raise ConfigError(problem)
+    for agent, sandbox in {(id(a.agent), id(a.sandbox)): (a.agent, a.sandbox) for a in adapters}.values():
+        _find_program(agent, sandbox)
+
+
+def _find_program(agent: Agent, sandbox: Sandbox) -> None:
+    """A program that the host has and the sandbox hides would look like an agent that fails."""
+    program = agent.program() if isinstance(agent, Programmed) else None
+    if program is None:
+        return
+    with tempfile.TemporaryDirectory(prefix=f"{LABEL}look-") as name:
+        place = Path(name)
+        (place / "workspace").mkdir()
+        (place / "scratch").mkdir()
+        session = sandbox.open(place / "workspace", place / "scratch", f"{LABEL}look-{os.getpid()}.0.0")
+        try:
+            look = ("sh", "-c", 'command -v -- "$0"', program)
+            found = session.run(Command(look, timeout_s=30)).exit_code == 0
+        finally:
+            session.close()
+            remove(place / "workspace")
+            remove(place / "scratch")
+    if not found:
+        raise ConfigError(
+            f"agent '{agent.name}': '{program}' is not to be found inside sandbox '{sandbox.name}': let the sandbox "
+            "show its directory (sandbox.read_only=[DIR]), or choose another sandbox"
+        )
 
 
 def run_facts(plan_hash: str, experiment: str) -> RunFacts:

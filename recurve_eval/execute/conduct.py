@@ -13,14 +13,17 @@ from typing import Any
 from recurve_eval import app
 from recurve_eval.analysis.collect import headline, write_analysis
 from recurve_eval.app import Study
-from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED, InfraError, Interrupted, Refused, SpendRefused
+from recurve_eval.calibration.judge import rates_for_run
+from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED, Drift, InfraError, Interrupted, Refused, SpendRefused
 from recurve_eval.execute.bench import preflight
 from recurve_eval.execute.describe import plan_text, refusal
 from recurve_eval.execute.local import run_pool, stoppable
 from recurve_eval.execute.progress import Progress
 from recurve_eval.execute.run import Run
+from recurve_eval.execute.spending import gate_spending
 from recurve_eval.execute.stock import run_stock
 from recurve_eval.tracking.follower import Follower, read_status
+from recurve_eval.tracking.study import read_plan
 
 INTENT: ContextVar[str] = ContextVar("intent", default="run")
 OUTCOME: ContextVar[int] = ContextVar("outcome", default=EXIT_DONE)
@@ -73,28 +76,6 @@ def workers_of(study: Study) -> int:
     return int(study.config["run"]["workers"]) or len(os.sched_getaffinity(0))
 
 
-def gate_spending(study: Study) -> None:
-    """Refuse paid cells that have no proof of their oracle or no known ceiling. Costs nothing.
-
-    Raises SpendRefused naming what is missing.
-    """
-    price = study.plan.price
-    if not price.paid_cells:
-        return
-    if price.ceiling_usd is None:
-        raise SpendRefused(f"the cost ceiling of this plan is unknown: {price.why_unknown}")
-    limit = study.config["spend"]["max_usd"]
-    if limit is None:
-        raise SpendRefused(
-            f"{price.paid_cells} paid cells may cost up to ${price.ceiling_usd:.2f} and nothing authorises it: "
-            "set spend.max_usd"
-        )
-    raise SpendRefused(
-        f"{price.paid_cells} paid cells need an oracle that has proven itself in both directions, and this oracle "
-        "environment has no calibration. Declare an agent that costs nothing as free (agent.paid=false)"
-    )
-
-
 def _refuse_hopeless(study: Study) -> None:
     why = refusal(study.plan)
     if why:
@@ -132,7 +113,7 @@ def conduct(study: Study, launch: Launch = run_pool, watch: Callable[[Run], Any]
                         launch(run, look, progress.say)
                 except KeyboardInterrupt:
                     raise Interrupted("stopped") from None
-        except (Interrupted, SpendRefused) as stop:
+        except (Interrupted, SpendRefused, InfraError) as stop:
             _end_mirror(run, follower, 5.0)
             raise type(stop)(f"{stop}: {_state_of(run)}") from None
         except BaseException:
@@ -170,15 +151,23 @@ def _end_mirror(run: Run, follower: Follower, timeout_s: float) -> bool:
 
 
 def _finish(run: Run, mirrored: bool) -> Report:
-    sealed = run.bench.ledger.sealed_ids()
-    unscored = sum(r["verdict"]["oracle_verdict"] == "unscored" for r in run.bench.ledger.rows())
+    counts = run.bench.ledger.counts()
     summary = None
-    if run.study.config["run"]["analyze"] and sealed:
+    if run.study.config["run"]["analyze"] and counts["sealed"]:
         try:
-            summary = write_analysis(run.dir, run.bench.ledger.rows())
+            summary = write_analysis(run.dir, run.bench.ledger.rows(), calibration=calibration_of(run.dir))
         except (ArithmeticError, LookupError) as error:
             raise InfraError(f"the cells are sealed but the analysis failed: {error!r}") from error
-    return Report(run.dir, len(sealed), run.bench.tally.total, unscored, summary, mirrored)
+    return Report(run.dir, counts["sealed"], run.bench.tally.total, counts["unscored"], summary, mirrored)
+
+
+def calibration_of(run_dir: Path) -> dict[str, list[int]] | None:
+    """Sensitivity and specificity of the oracle that graded a run, where its calibration is at hand and intact."""
+    try:
+        return rates_for_run(run_dir, read_plan(run_dir))
+    except Drift as error:
+        print(f"note: no rate is corrected for the oracle's errors: {error}", file=sys.stderr)  # noqa: T201
+        return None
 
 
 def _print_report(report: Report) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from recurve_eval.app import Study
+from recurve_eval.errors import Drift
+from recurve_eval.execute.spending import unproven
 from recurve_eval.ledger import read_rows
 from recurve_eval.plan import Plan
 
@@ -20,13 +22,32 @@ def plan_text(study: Study) -> str:
         f"cells        {len(plan.cells)} = {_shape(plan)}",
         *_axes(plan),
         f"datasets     {_distinct(str(c.pins['benchmark'].get('dataset_hash')) for c in plan.conditions)}",
+        *_excluded(plan),
         f"oracle       {_distinct(f'{e.backend} {e.hash[:16]} ({e.isolation})' for e in study.envs)}",
+        *_calibration(study),
         f"cost         {_cost(plan)}",
         f"sealed       {_sealed(study)}",
     ]
     if any(c.simulated for c in plan.conditions):
         lines.append("note         simulated agents: the numbers describe the scripts, not any model")
     return "\n".join([*lines, *_question(plan)])
+
+
+def _excluded(plan: Plan) -> Iterable[str]:
+    out = {f"{c.labels.benchmark}: {t}": why for c in plan.conditions for t, why in c.excluded.items()}
+    for number, (task, why) in enumerate(out.items()):
+        yield f"{'excluded' if number == 0 else '':<12} {task}: {why}"
+
+
+def _calibration(study: Study) -> Iterable[str]:
+    """Whether each oracle of the plan has proven itself on the plan's tasks, and the command where it has not."""
+    try:
+        found = list(unproven(study))
+    except Drift as error:
+        return [f"calibration  {error}"]
+    if not found:
+        return ["calibration  current"]
+    return [line for why, command in found for line in (f"calibration  {why}", f"             run: {command}")]
 
 
 def _shape(plan: Plan) -> str:

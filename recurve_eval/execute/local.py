@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import psutil
 
-from recurve_eval.domain import Cell
-from recurve_eval.errors import EXIT_INTERRUPTED, Interrupted
+from recurve_eval.domain import Cell, UnscoredReason
+from recurve_eval.errors import EXIT_INTERRUPTED, InfraError, Interrupted
 from recurve_eval.execute.run import Run
 
 POLL_S = 0.1
@@ -31,6 +31,7 @@ class Pool:
         self._cells: Iterator[Cell] = run.feed()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._infra_in_a_row = 0
         self.error: BaseException | None = None
         self._threads = [
             threading.Thread(target=self._work, name=f"cell-worker-{n}", daemon=True) for n in range(run.workers)
@@ -62,7 +63,7 @@ class Pool:
     def _work(self) -> None:
         while (cell := self._take()) is not None:
             try:
-                self.run.bench.execute(cell)
+                self._watch_machinery(self.run.bench.execute(cell))
             except Interrupted:
                 return
             except BaseException as error:  # noqa: BLE001 - handed to the caller of wait
@@ -70,6 +71,18 @@ class Pool:
                 with self._lock:
                     self.error = self.error or error
                 return
+
+    def _watch_machinery(self, row: Mapping[str, Any]) -> None:
+        """Stop a run whose machinery is broken, while most of its cells can still be run."""
+        limit = int(self.run.study.config["run"]["stop_after_infra"])
+        with self._lock:
+            failed = row["verdict"]["reason"] == UnscoredReason.INFRA.value
+            self._infra_in_a_row = self._infra_in_a_row + 1 if failed else 0
+            if limit and self._infra_in_a_row >= limit:
+                raise InfraError(
+                    f"{self._infra_in_a_row} cells in a row could not be scored ({row['verdict']['detail'][:300]}); "
+                    "mend that first (run.stop_after_infra=0 goes on regardless)"
+                )
 
 
 @contextmanager

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from recurve_eval.app import Study
 from recurve_eval.domain import Cell
-from recurve_eval.execute.bench import Bench, run_facts
+from recurve_eval.errors import Leak
+from recurve_eval.execute.bench import LABEL, Bench, run_facts
 from recurve_eval.ledger import RunLock
 from recurve_eval.plan import freeze
-from recurve_eval.workspace import remove
+from recurve_eval.workspace import materialize, remove
 
 
 @dataclass
@@ -50,6 +51,8 @@ class Run:
         return self
 
     def _open(self) -> None:
+        if not (self.dir / "plan.yaml").exists():
+            self._prove_clean()
         new = freeze(self.study.plan, self.dir, self.bench.facts.provenance, self.study.lock())
         self._write_tracking_spec()
         self.bench.open()
@@ -61,6 +64,7 @@ class Run:
         self.pending = [c for c in cells if c.cell_id not in sealed]
         self.bench.tally.total = len(cells)
         self.bench.tally.sealed_before = len(cells) - len(self.pending)
+        self.bench.tally.recount(self.bench.ledger.counts())
         if not new:
             done = self.bench.tally.sealed_before
             self.bench.events.append("resumed", sealed=done, pending=len(self.pending))
@@ -72,8 +76,23 @@ class Run:
         finally:
             self._lock.release()
 
+    def _prove_clean(self) -> None:
+        """Look for held-out bytes in every task's workspace before anything is frozen. Raises Leak."""
+        seen: set[tuple[int, str]] = set()
+        with tempfile.TemporaryDirectory(prefix=f"{LABEL}look-") as place:
+            for condition, parts in zip(self.study.plan.conditions, self.study.adapters, strict=True):
+                for task_id in condition.task_ids:
+                    if (id(parts.benchmark), task_id) in seen:
+                        continue
+                    seen.add((id(parts.benchmark), task_id))
+                    workspace = Path(place) / str(len(seen))
+                    materialize(parts.benchmark.task(task_id), workspace)
+                    found = parts.benchmark.scanner(task_id).scan(workspace)
+                    if found:
+                        raise Leak(f"task {task_id}: the public part holds held-out bytes: {found[0]}")
+
     def _sweep_leftovers(self) -> None:
-        """End what a killed process of this plan left: its agents' processes and their workspaces."""
+        """End what a killed process of this run left: its agents' processes and their workspaces."""
         for sandbox in {id(a.sandbox): a.sandbox for a in self.study.adapters}.values():
             killed = sandbox.reap(f"{self.bench.family}-")
             if killed:

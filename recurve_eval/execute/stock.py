@@ -9,14 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from recurve_eval import app
 from recurve_eval.domain import Cell, Coordinates
 from recurve_eval.errors import ConfigError, Drift, Interrupted, RecurveError
 from recurve_eval.execute.bench import Bench, run_facts
 from recurve_eval.execute.run import Run
 from recurve_eval.ledger import run_owner
+from recurve_eval.tracking.study import read_plan
 
 CHUNK = 256  # jobs handed to a launcher at once, so that an interrupted run loses little time
 
@@ -31,19 +30,13 @@ def run_stock(run: Run, launcher: Any, watch: Callable[[], Any]) -> None:
         jobs = [[*points[c.condition].overrides, f"cell_id='{c.cell_id}'"] for c in chunk]
         returns = launcher.launch(jobs, initial_job_idx=start)
         _raise_first(returns)
-        _recount(run)
+        run.bench.tally.recount(run.bench.ledger.counts())
         watch()
 
 
 def _raise_first(returns: Sequence[Any]) -> None:
     for job in returns:
         _ = job.return_value  # raises what the job raised
-
-
-def _recount(run: Run) -> None:
-    """The tally from the ledger: the jobs may have run in other processes."""
-    tally = run.bench.tally
-    tally.sealed = len(run.bench.ledger.sealed_ids()) - tally.sealed_before
 
 
 def execute_job(composed: Any, run_dir: Path) -> None:
@@ -62,8 +55,7 @@ def execute_job(composed: Any, run_dir: Path) -> None:
 
 @cache
 def _frozen(run_dir: Path) -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return dict(yaml.load((run_dir / "plan.yaml").read_text(encoding="utf-8"), Loader=loader))
+    return read_plan(run_dir)
 
 
 @cache

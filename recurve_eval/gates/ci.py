@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
@@ -14,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recurve_eval.domain import JSON, Finding, GateVerdict, Task
-from recurve_eval.errors import ConfigError, SandboxError
+from recurve_eval.errors import ConfigError, InfraError, SandboxError
 from recurve_eval.ports import Command, Completed, GateContext
 from recurve_eval.workspace import remove
 
 MAX_COPY_BYTES = 64 * 1024 * 1024
 MAX_COPY_FILES = 20_000
 MAX_COPY_DEPTH = 64
+_OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 @dataclass
@@ -116,20 +118,37 @@ def _copy_of(workspace: Path, task: Task) -> Iterator[Path | str]:
     place.chmod(0o700)
     copy = place / "workspace"
     try:
-        problem = _copy_tree(workspace, copy)
-        if problem:
-            yield problem
-            return
-        for path in task.protected:
-            target = copy / path
-            if target.is_dir() and not target.is_symlink():
-                shutil.rmtree(target)
-            target.unlink(missing_ok=True)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(task.public[path])
-        yield copy
+        problem = _copy_or_say(workspace, copy, task)
+        yield problem or copy
     finally:
         remove(place)
+
+
+def _copy_or_say(workspace: Path, copy: Path, task: Task) -> str:
+    """Make the copy, or say what about the workspace prevents it. Raises InfraError for this machine's trouble."""
+    try:
+        problem = _copy_tree(workspace, copy)
+        if not problem:
+            for path in task.protected:
+                _lay(copy, path, task.public[path])
+    except OSError as error:
+        if error.errno in _OF_THE_MACHINE:
+            raise InfraError(f"no copy of the workspace can be made: {error.strerror}") from error
+        return f"RED: the workspace cannot be copied: {error.strerror}"
+    return problem
+
+
+def _lay(copy: Path, path: str, content: bytes) -> None:
+    """Put a protected file in its place, whatever stands there or in its way."""
+    target = copy / path
+    for step in [*reversed(target.relative_to(copy).parents), target.relative_to(copy)]:
+        here = copy / step
+        if here == target and here.is_dir() and not here.is_symlink():
+            shutil.rmtree(here)
+        elif here.is_symlink() or (here.exists() and not here.is_dir()):
+            here.unlink()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
 
 
 def _copy_tree(source: Path, target: Path) -> str:

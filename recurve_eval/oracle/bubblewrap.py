@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from recurve_eval.oracle.server import Launch
-from recurve_eval.oracle.warm import ENVIRONMENT, WarmOracle
+from recurve_eval.oracle.line import Launch, Spawn
+from recurve_eval.oracle.warm import ARRANGEMENT, ENVIRONMENT, WarmOracle
 
 RUNNER = "/opt/recurve/runner"
 WORK = "/work"
@@ -52,11 +52,14 @@ class BubblewrapOracle(WarmOracle):
             slot, preload, scratch=WORK, unveil=False, own_scratch=False, must_be_empty=also_empty
         )
         inside = [self._prefix[1], "-I", "-S", "-B", RUNNER, json.dumps(config)]
-        return Launch((self.bwrap, *self._walls(), "--", *inside), ENVIRONMENT)
+        return Spawn((self.bwrap, *self._walls(), "--", *inside), ENVIRONMENT)
 
     def isolation(self, containment: Mapping[str, bool]) -> str:
         own_uid = "a user id" if containment["uid_per_grading"] else "no user id of its own"
-        return f"bubblewrap: no network, read-only system; {own_uid} per grading; no seccomp, no total memory limit"
+        return (
+            f"bubblewrap: no network, read-only system of this machine, {own_uid} and a PID namespace per grading; "
+            f"weaker: no pinned image, no seccomp filter, no total memory limit; {ARRANGEMENT}"
+        )
 
     @cached_property
     def _prefix(self) -> tuple[str, str]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from recurve_eval.oracle.server import ServerLost, WarmServer
+from recurve_eval.oracle.line import ServerLost
+from recurve_eval.oracle.server import WarmServer
 
 Start = Callable[[int, tuple[str, ...]], WarmServer]
 

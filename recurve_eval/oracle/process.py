@@ -7,9 +7,11 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from recurve_eval.oracle.server import Launch
-from recurve_eval.oracle.warm import ENVIRONMENT, WarmOracle
+from recurve_eval.oracle.line import Launch, Spawn
+from recurve_eval.oracle.owner import Owner, reap_scratch
+from recurve_eval.oracle.warm import ARRANGEMENT, ENVIRONMENT, WarmOracle
 
 _SHM = "/dev/shm"
 
@@ -31,12 +33,21 @@ class ProcessOracle(WarmOracle):
         return None
 
     def launch(self, slot: int, preload: tuple[str, ...]) -> Launch:
-        parent = self.scratch or (_SHM if os.access(_SHM, os.W_OK | os.X_OK) else None)
-        scratch = tempfile.mkdtemp(prefix="recurve-oracle-", dir=parent)
+        scratch = tempfile.mkdtemp(prefix=Owner.me().prefix, dir=self._parent)
         config = self.server_config(slot, preload, scratch=scratch, unveil=True, own_scratch=True, must_be_empty=[])
         argv = (self.interpreter(), "-I", "-S", "-B", str(self.runner), json.dumps(config))
-        return Launch(argv, ENVIRONMENT, remove=scratch)
+        return Spawn(argv, ENVIRONMENT, remove=scratch)
+
+    def reap(self) -> int:
+        return reap_scratch([Path(self._parent)])
+
+    @property
+    def _parent(self) -> str:
+        return self.scratch or (_SHM if os.access(_SHM, os.W_OK | os.X_OK) else tempfile.gettempdir())
 
     def isolation(self, containment: Mapping[str, bool]) -> str:
         held = ", ".join(f"{name} {'yes' if have else 'no'}" for name, have in sorted(containment.items()))
-        return f"unprotected: host file system and network; {held}"
+        return (
+            f"unprotected: weaker: the machine's files and network are open, memory is not limited in sum; {held}; "
+            f"{ARRANGEMENT}"
+        )

@@ -7,7 +7,7 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recurve_eval.domain import JSON, Grade, OracleJob, OracleVerdict, UnscoredReason
@@ -140,3 +140,25 @@ def _wrong(job: OracleJob, seen: Evidence) -> str:
     return next(
         (f"{r['id']} {r['outcome']}: {r['message']}"[:500] for r in seen.records if r["outcome"] != "passed"), ""
     )
+
+
+def unscored(reason: UnscoredReason, detail: str) -> Grade:
+    return Grade(OracleVerdict.UNSCORED, reason=reason, detail=detail)
+
+
+def majority(grades: list[Grade]) -> Grade:
+    """The verdict of most scored runs; tampering in one run decides, and a tie is a failure.
+
+    ``flake_rate`` is the share of scored runs that disagree with the majority.
+    """
+    scored = [grade for grade in grades if grade.verdict is not OracleVerdict.UNSCORED]
+    if not scored:
+        return replace(grades[0], runs=len(grades))
+    counts = Counter(grade.verdict for grade in scored)
+    order = [OracleVerdict.FAIL, OracleVerdict.PASS]
+    verdict = max(order, key=lambda v: counts[v])
+    if counts[OracleVerdict.TAMPERED]:
+        verdict = OracleVerdict.TAMPERED
+    chosen = next(grade for grade in scored if grade.verdict is verdict)
+    flake = 1 - counts[verdict] / len(scored)
+    return replace(chosen, runs=len(grades), flake_rate=flake, retried=any(g.retried for g in grades))

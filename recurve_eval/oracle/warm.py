@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.domain import JSON, Grade, OracleEnv, OracleJob, OracleVerdict, Submission, UnscoredReason
+from recurve_eval.domain import JSON, Grade, OracleEnv, OracleJob, OracleVerdict, Submission, UnscoredReason, digest
 from recurve_eval.errors import ConfigError, OracleError
+from recurve_eval.oracle.line import Launch, ServerLost
 from recurve_eval.oracle.pool import Pool
-from recurve_eval.oracle.protocol import Evidence, fault_of, judge, request_of
-from recurve_eval.oracle.server import Launch, ServerLost, WarmServer
+from recurve_eval.oracle.protocol import Evidence, fault_of, judge, majority, request_of, unscored
+from recurve_eval.oracle.runner import runner_hash
+from recurve_eval.oracle.server import WarmServer
 from recurve_eval.resources import oracle_dir
 
 ENVIRONMENT = {
@@ -26,6 +27,9 @@ ENVIRONMENT = {
     "MPLBACKEND": "Agg", "PATH": "/usr/local/bin:/usr/bin:/bin",
 }  # fmt: skip
 TIMEOUT_POLICY = "wall clock; once more alone; twice with a healthy grader is fail"
+ARRANGEMENT = (
+    "tests apart from the submission by the check convention, sharing its process by unittest, or as a job says"
+)
 UIDS_A_SLOT = 1000
 
 Event = Mapping[str, JSON]
@@ -42,13 +46,7 @@ _CONTROL = OracleJob(
 )
 
 
-@lru_cache
-def runner_hash(directory: Path) -> str:
-    """SHA-256 over names and bytes of the runner's sources, in order of name."""
-    total = hashlib.sha256()
-    for path in sorted(directory.glob("*.py")):
-        total.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
+_greetings: dict[str, Mapping[str, Any]] = {}
 
 
 @dataclass
@@ -86,14 +84,28 @@ class WarmOracle:
 
     # -- what a backend adds ---------------------------------------------------------------------
 
+    def check(self) -> str | None:
+        raise NotImplementedError
+
     def launch(self, slot: int, preload: tuple[str, ...]) -> Launch:
         raise NotImplementedError
 
     def isolation(self, containment: Mapping[str, bool]) -> str:
         raise NotImplementedError
 
-    def image(self) -> str | None:
+    def image_digest(self) -> str | None:
+        """The digest of the image that it grades on, checked to be what it was pinned to. Raises Refused."""
         return None
+
+    def reap(self) -> int:
+        """Remove what dead processes of this program left behind; return how much that was."""
+        return 0
+
+    def identity(self) -> JSON:
+        """What a server's statement about itself rests on, beside this backend's fields."""
+        program = Path(self.interpreter())
+        stat = program.stat() if program.is_file() else None
+        return [str(program), stat and [stat.st_ino, stat.st_mtime_ns, stat.st_size]]
 
     # -- the port --------------------------------------------------------------------------------
 
@@ -102,10 +114,11 @@ class WarmOracle:
             raise ConfigError("oracle.runs, oracle.concurrency and workers must be at least 1")
         with self._lock:
             width = min(workers, self.concurrency)
+            self.reap()
             if self._pools and self._pools[0].workers != width:
                 self._pools.pop().close()
             if not self._pools:
-                self._pools.append(Pool(self._start_server, width))
+                self._pools.append(Pool(self.start_server, width))
 
     def close(self) -> None:
         with self._lock:
@@ -113,33 +126,36 @@ class WarmOracle:
                 self._pools.pop().close()
 
     def env(self, preload: tuple[str, ...] = ()) -> OracleEnv:
-        """Everything that can change a verdict, as a running server states it. Raises OracleError."""
+        """Everything that can change a verdict, as a server states it. Raises OracleError, Refused.
+
+        A server is asked once in this process for the same configuration, interpreter and runner.
+        """
+        image = self.image_digest()
         greeting = dict(self._greeting(preload))
         del greeting["status"]
-        facts = greeting | self._settings() | {"preload": list(preload)}
-        return OracleEnv(self.name, facts, self.isolation(greeting["containment"]), self.image())
+        facts = greeting | self.settings() | {"preload": list(preload)}
+        return OracleEnv(self.name, facts, self.isolation(greeting["containment"]), image)
 
     def _greeting(self, preload: tuple[str, ...]) -> Mapping[str, Any]:
         """What a server says of itself; one that is started to be asked is ended again."""
-        try:
-            if self._pools:
-                with self._pool.lease(preload) as server:
-                    return server.greeting
-            server = self._start_server(0, preload)
+        runner = runner_hash(self.runner)
+        key = digest([type(self).__name__, asdict(self), self.identity(), runner, list(preload), os.geteuid()])
+        if key not in _greetings:
             try:
-                return server.greeting
-            finally:
-                server.close()
-        except ServerLost as lost:
-            raise OracleError(f"oracle {self.name}: the grading server {lost.cause}") from None
+                server = self.start_server(0, preload)
+            except ServerLost as lost:
+                raise OracleError(f"oracle {self.name}: the grading server {lost.cause}") from None
+            _greetings[key] = server.greeting
+            server.close()
+        return _greetings[key]
 
     def grade(self, job: OracleJob) -> Grade:
         fault = fault_of(job)
         if fault is not None:
-            return _unscored(UnscoredReason.ORACLE_ERROR, f"{job.task_id}: {fault}")
+            return unscored(UnscoredReason.ORACLE_ERROR, f"{job.task_id}: {fault}")
         started = time.monotonic()
         grades = [self._run(job) for _ in range(self.runs)]
-        return replace(_majority(grades), wall_s=time.monotonic() - started)
+        return replace(majority(grades), wall_s=time.monotonic() - started)
 
     # -- one run ---------------------------------------------------------------------------------
 
@@ -160,7 +176,7 @@ class WarmOracle:
         healthy, words = self._healthy()
         detail = f"timed out twice (limit {job.timeout_s:g} s), {words}"
         if not healthy:
-            return replace(_unscored(UnscoredReason.ORACLE_TIMEOUT, detail), retried=True)
+            return replace(unscored(UnscoredReason.ORACLE_TIMEOUT, detail), retried=True)
         grade = judge(job, replace(seen, load_error=seen.load_error or detail))
         return replace(grade, retried=True)
 
@@ -176,27 +192,31 @@ class WarmOracle:
 
     def _see(self, job: OracleJob, alone: bool = False) -> Evidence:
         """One run of the tests, begun again when its server is lost. Raises _Lost after the last try."""
-        request, lost = request_of(job, job.timeout_s), ServerLost("was never started")
-        for _ in range(self.restarts + 1):
-            containment: Mapping[str, bool] = {}
+        request = request_of(job, job.timeout_s)
+        losses: list[ServerLost] = []
+        containment: Mapping[str, bool] = {}
+        while len(losses) <= self.restarts and not (losses and losses[-1].final):
             try:
                 with self._pool.lease(job.preload, alone) as server:
                     containment = server.greeting["containment"]
                     return server.grade(request, job.timeout_s)
-            except ServerLost as error:
-                lost = error
-                self._record("oracle_restart", cause=error.cause, task_id=job.task_id)
-        raise _Lost(self._after_losses(job, lost, containment))
+            except ServerLost as lost:
+                losses.append(lost)
+                self._record("oracle_restart", cause=lost.cause, task_id=job.task_id)
+        raise _Lost(self._after_losses(job, losses, containment))
 
-    def _after_losses(self, job: OracleJob, lost: ServerLost, containment: Mapping[str, bool]) -> Grade:
-        """Where a submission can reach the server's process, a server that only it can end was ended by it."""
-        detail = f"the grading server {lost.cause}; {self.restarts + 1} tries"
-        if lost.own_fault:
-            return _unscored(UnscoredReason.ORACLE_ERROR, detail)
+    def _after_losses(self, job: OracleJob, losses: list[ServerLost], containment: Mapping[str, bool]) -> Grade:
+        """What it means that every try of one submission cost a server."""
+        last, count = losses[-1], len(losses)
+        detail = f"the grading server {last.cause}; {count} {'try' if count == 1 else 'tries'}"
+        if last.own_fault:
+            return unscored(UnscoredReason.ORACLE_ERROR, detail)
+        exhausted = all(lost.exhausted for lost in losses)
         reachable = containment and not (containment["uid_per_grading"] or containment["pid_namespace"])
-        if reachable and job is not _CONTROL and self._healthy()[0]:
-            return Grade(OracleVerdict.TAMPERED, detail=f"{detail}; the control grading passed right after")
-        return _unscored(UnscoredReason.INFRA, detail)
+        if (reachable or exhausted) and not last.final and job is not _CONTROL and self._healthy()[0]:
+            detail += "; the control grading passed right after"
+            return Grade(OracleVerdict.FAIL if exhausted else OracleVerdict.TAMPERED, detail=detail)
+        return unscored(UnscoredReason.INFRA, detail)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -232,7 +252,7 @@ class WarmOracle:
 
     # -- servers ---------------------------------------------------------------------------------
 
-    def _start_server(self, slot: int, preload: tuple[str, ...]) -> WarmServer:
+    def start_server(self, slot: int, preload: tuple[str, ...]) -> WarmServer:
         return WarmServer(self.launch(slot, preload), self.start_timeout_s)
 
     def server_config(self, slot: int, preload: tuple[str, ...], **more: Any) -> dict[str, Any]:
@@ -257,7 +277,7 @@ class WarmOracle:
         names = ("memory_mb", "file_mb", "open_files", "processes")
         return {name: getattr(self, name) for name in names}
 
-    def _settings(self) -> dict[str, JSON]:
+    def settings(self) -> dict[str, JSON]:
         return {
             "runner": runner_hash(self.runner),
             "environment": ENVIRONMENT,
@@ -275,25 +295,3 @@ class _Lost(Exception):
     def __init__(self, grade: Grade) -> None:
         super().__init__(grade.detail)
         self.grade = grade
-
-
-def _unscored(reason: UnscoredReason, detail: str) -> Grade:
-    return Grade(OracleVerdict.UNSCORED, reason=reason, detail=detail)
-
-
-def _majority(grades: list[Grade]) -> Grade:
-    """The verdict of most scored runs; tampering in one run decides, and a tie is a failure.
-
-    ``flake_rate`` is the share of scored runs that disagree with the majority.
-    """
-    scored = [grade for grade in grades if grade.verdict is not OracleVerdict.UNSCORED]
-    if not scored:
-        return replace(grades[0], runs=len(grades))
-    counts = Counter(grade.verdict for grade in scored)
-    order = [OracleVerdict.FAIL, OracleVerdict.PASS]
-    verdict = max(order, key=lambda v: counts[v])
-    if counts[OracleVerdict.TAMPERED]:
-        verdict = OracleVerdict.TAMPERED
-    chosen = next(grade for grade in scored if grade.verdict is verdict)
-    flake = 1 - counts[verdict] / len(scored)
-    return replace(chosen, runs=len(grades), flake_rate=flake, retried=any(g.retried for g in grades))

@@ -264,6 +264,8 @@ class BaseSession(ABC):
             if place.is_symlink() or (place.exists() and not place.is_dir()):
                 place.unlink()
             place.mkdir(parents=True, exist_ok=True)
+            if stat.S_IMODE(place.stat().st_mode) & 0o700 != 0o700:
+                place.chmod(0o700)
 
     def _discard_record(self) -> None:
         record = self._scratch / RECORD

@@ -84,7 +84,14 @@ class MlflowTracker:
         self._opened.clear()
 
     def _uri_of(self, run_dir: Path) -> str:
-        return self.uri or f"{_SQLITE}{run_dir.resolve().parents[1] / 'mlflow.db'}"
+        if self.uri:
+            return self.uri
+        place = run_dir.resolve().parents[1]
+        if set("#?%") & set(str(place)):
+            raise ConfigError(
+                f"{place} has a character that no database address can carry: set tracking.uri or run.outputs"
+            )
+        return f"{_SQLITE}{place / 'mlflow.db'}"
 
     def read_study(self, run_dir: Path, plan: Mapping[str, JSON], uri: str = "") -> Iterator[dict[str, Any]]:
         """The rows that the tracker holds of one run directory's plan. Raises as :meth:`rows`."""

@@ -13,15 +13,16 @@ import yaml
 from recurve_eval.appendlog import complete_lines
 from recurve_eval.domain import JSON
 from recurve_eval.errors import InfraError
+from recurve_eval.frozen import unsealed
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_plan(run_dir: Path) -> dict[str, Any]:
-    """``plan.yaml`` as plain data. Raises InfraError when it is missing or unreadable."""
+    """``plan.yaml`` as plain data. Raises InfraError when it cannot be read, Drift when altered."""
     path = Path(run_dir) / "plan.yaml"
     try:
-        plan = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        plan = yaml.load(unsealed(path), Loader=_LOADER)
     except (OSError, yaml.YAMLError) as error:
         raise InfraError(f"{path} cannot be read: {error}") from error
     if not isinstance(plan, dict) or "plan_hash" not in plan:

@@ -2,16 +2,21 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pytest
 
 from recurve_eval.domain import OracleJob, OracleVerdict, Submission, UnscoredReason
 from recurve_eval.oracle.bubblewrap import BubblewrapOracle
+from recurve_eval.oracle.line import ServerLost
+from recurve_eval.oracle.owner import Owner
 from recurve_eval.oracle.process import ProcessOracle
 from recurve_eval.oracle.warm import WarmOracle
 
@@ -46,7 +51,7 @@ def kill_servers(oracle: WarmOracle) -> None:
 
 
 def test_killed_servers_change_no_grade(oracle: WarmOracle) -> None:
-    oracle.env()
+    oracle.grade(job("x"))
     heard: list[object] = []
     oracle.listeners.append(heard.append)
     with ThreadPoolExecutor(1) as thread:
@@ -63,7 +68,7 @@ def test_killed_servers_change_no_grade(oracle: WarmOracle) -> None:
 
 
 def test_a_server_that_is_always_killed_is_infrastructure(oracle: WarmOracle) -> None:
-    oracle.env()
+    oracle.grade(job("x"))
     stop = threading.Event()
 
     def killer() -> None:
@@ -85,11 +90,66 @@ def test_a_server_that_is_always_killed_is_infrastructure(oracle: WarmOracle) ->
 def test_a_server_whose_host_is_gone_ends_by_itself() -> None:
     backend = ProcessOracle()
     backend.start(1)
-    backend.env()
+    backend.grade(job("x"))
     (pid,) = backend._pools[0].pids()
     server = psutil.Process(pid)
     _, held = backend._pools[0]._servers[0]
-    assert held._process.stdin is not None
-    held._process.stdin.close()
+    held.line.hang_up()
     assert server.wait(5) == 0
     backend.close()
+
+
+_UNCONTAINED = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_oracle_kill import ProcessOracle, job
+oracle = ProcessOracle(uid_base=0, restarts=2)
+print(oracle.env().facts["containment"])
+print(oracle.grade(job("x + 1")).verdict)
+grade = oracle.grade(job("__import__('os').kill(__import__('os').getppid(), 9) or x + 1"))
+print(grade.verdict, grade.detail)
+oracle.close()
+"""
+
+
+def test_a_submission_that_ends_every_server_is_tampering() -> None:
+    """Where neither a user id nor a namespace keeps it from the server; a user namespace without PID namespaces is such."""
+    without = ["unshare", "--user", "--map-root-user", "sh", "-c"]
+    forbid = 'echo 0 > /proc/sys/user/max_pid_namespaces && exec "$0" -c "$1"'
+    if subprocess.run([*without, forbid, "true", ""], capture_output=True, check=False).returncode:
+        pytest.skip("user namespaces cannot be had here")
+    script = _UNCONTAINED.format(tests=str(Path(__file__).parent))
+    said = subprocess.run([*without, forbid, sys.executable, script], capture_output=True, text=True, check=True).stdout
+    containment, honest, verdict = said.splitlines()
+    assert "True" not in containment.replace("'ipc_namespace': True", "")
+    assert honest == "pass"
+    assert verdict.startswith(
+        "tampered the grading server died (killed by signal 9); 3 tries; the control grading passed"
+    )
+
+
+def test_a_submission_that_uses_up_every_server_fails(oracle: WarmOracle) -> None:
+    """Only where every try ended so; one that ended otherwise leaves a doubt, and that is infrastructure."""
+    contained = {"uid_per_grading": True, "pid_namespace": True}
+    used_up, killed = ServerLost("used up", exhausted=True), ServerLost("killed")
+    grade = oracle._after_losses(job("x"), [used_up, used_up], contained)
+    assert (grade.verdict, "the control grading passed" in grade.detail) == (OracleVerdict.FAIL, True)
+    grade = oracle._after_losses(job("x"), [killed, used_up], contained)
+    assert (grade.verdict, grade.reason) == (OracleVerdict.UNSCORED, UnscoredReason.INFRA)
+
+
+def test_the_scratch_of_a_dead_owner_is_reaped(tmp_path: Path) -> None:
+    script = (
+        "import os\nfrom recurve_eval.oracle.process import ProcessOracle\n"
+        f"o = ProcessOracle(scratch={str(tmp_path)!r}); o.start(1)\n"
+        "with o._pool.lease(()) as server:\n    os.kill(server.pid, 9)\n    os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith("recurve-oracle-")
+    backend = ProcessOracle(scratch=str(tmp_path))
+    mine = tmp_path / f"{Owner.me().prefix}x"
+    mine.mkdir()
+    backend.start(1)
+    backend.close()
+    assert list(tmp_path.iterdir()) == [mine]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from analysis_samples import Row, historical, plan_of, row, unscored
 
 from recurve_eval.analysis import analyze_rows
+from recurve_eval.analysis.collect import headline
 from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.resources import schema_path
 from recurve_eval.rows import validate
@@ -91,8 +93,9 @@ def test_the_historical_smoke_run() -> None:
     summary = analyze_rows(historical(), plan=plan_of("A0", "A3"))
     data, text = summary.data, summary.markdown()
     assert "One task supports no effect size" in text
-    assert "FDR 0/1 = 0.0% [0.0, 79.3] -> 1/1 = 100.0% [20.7, 100.0]; price of trust tokens x4.28" in text
-    assert "-> 0/0 undefined; price of trust tokens x47.01" in text
+    assert "FDR 0/1 = 0.0% -> 1/1 = 100.0%; price: tokens x4.28" in text
+    assert "-> 0/0 undefined; price: tokens x47.01" in text
+    assert "**No verdict: one task supports no effect size: nothing varies between tasks.**" in text
     pooled = next(a for a in data["arms_all_strata"] if a["arm"] == "A3")
     assert (pooled["fdr"]["count"], pooled["fdr"]["n"]) == (1, 1)
     assert pooled["fdr"]["interval"]["low"] == pytest.approx(0.2065, abs=5e-5)
@@ -146,14 +149,16 @@ def test_holm_covers_declared_contrasts_of_all_models_and_labels_the_rest() -> N
     assert all("undefined" in c["p_holm"] for c in rest)
     free = analyze_rows(rows, plan={})
     assert {c["role"] for c in free.data["contrasts"]} == {"exploratory"}
-    assert "every contrast here is exploratory" in free.markdown()
+    assert "Every contrast is exploratory: no primary was declared" in free.markdown()
+    assert "study.primary={baseline: A0, treatment: A1}" in free.markdown()
 
 
 def test_the_noise_floor_stands_beside_every_effect() -> None:
     data = analyze_rows(study(), plan=plan_of(noise_floor=FLOOR))
     head = data.markdown().split("## Arms")[0]
     assert "noise floor A0b against A0" in head
-    assert "so no noise floor stands beside" in analyze_rows(study(), plan=plan_of()).markdown()
+    bare = analyze_rows([r for r in study() if r["identity"]["arm"] != "A0b"], plan=plan_of()).markdown()
+    assert "plan a run with arm A0b added and study.noise_floor={baseline: A0, treatment: A0b}." in bare
 
 
 def test_simulated_agents_are_named_in_bold() -> None:
@@ -170,10 +175,11 @@ def test_unscored_cells_are_listed_and_bounded() -> None:
     found = arm(summary.data, "A1", "m")
     assert (found["n"], found["scored"], found["unscored"]) == (11, 10, {"oracle_timeout": 1})
     assert found["ship_bad_bounds"] == {"low": pytest.approx(1 / 11), "high": pytest.approx(2 / 11), "unscored": 1}
+    assert "**Unscored: 2 of 22 cells have no verdict (A0 1, A1 1)" in summary.markdown()
     end = contrast(summary.data, "A1", "m")["endpoints"]["ship_bad"]
     assert end["bounds"] == {"low": pytest.approx(-1 / 11), "high": pytest.approx(1 / 11), "unscored": 2}
     assert end["effect"]["value"] == 0.0
-    assert "t10 seed 0 (oracle\\_timeout" in summary.markdown()
+    assert "t10 seed 0 (oracle_timeout" in summary.markdown()
 
 
 def test_unknown_cost_is_never_zero() -> None:
@@ -218,6 +224,137 @@ def test_the_oracles_own_errors_correct_the_fdr() -> None:
     plan = {"calibration": {"sensitivity": [50, 50], "specificity": [45, 50]}}
     found = arm(analyze_rows(rows, plan=plan).data, "A0", "m")["fdr_corrected"]
     assert found["value"] == pytest.approx((0.3 - 0.1) / 0.9)
+
+
+def outcomes(*arms: tuple[str, int, int], tasks: int = 40, **more: Any) -> list[Row]:
+    """Rows whose first tasks are bad; an arm (name, bad shipped, bad withheld) may withhold the last of them."""
+    rows = []
+    for name, shipped, withheld in arms:
+        for n in range(tasks):
+            bad = n < shipped + withheld
+            rows.append(row(f"t{n}", name, verdict="fail" if bad else "pass", declared=n < shipped or not bad, **more))
+    return rows
+
+
+def shifted(at: int, arm_name: str, bad: int, tasks: int = 40) -> list[Row]:
+    return [row(f"t{n}", arm_name, verdict="fail" if at <= n < at + bad else "pass") for n in range(tasks)]
+
+
+CONTROL, STRICT = ("A0", 20, 0), ("A1", 4, 16)
+
+
+@pytest.mark.parametrize(
+    ("rows", "plan", "finding", "noise", "words"),
+    [
+        (outcomes(CONTROL, STRICT), plan_of(), "less_bad", "not_measured",
+         "A1 ships less bad work than A0: 20/40 -> 4/40 (-40.0 points ["),
+        (outcomes(STRICT, CONTROL), plan_of("A1", "A0"), "more_bad", "not_measured", "A0 ships more bad work than A1"),
+        (outcomes(CONTROL, STRICT), {}, "suggests_less", "not_measured",
+         "Exploratory, not confirmed: A1 shipped less bad work than A0, 20/40 -> 4/40 (-40.0 points ["),
+        (outcomes(CONTROL, ("A1", 17, 3)), plan_of(), "no_effect_shown", "not_measured",
+         "No effect shown: Holm p = 0.25 is above 0.05"),
+        (outcomes(CONTROL, ("A1", 17, 3)), {}, "no_effect_shown", "not_measured",
+         "Exploratory: no effect shown: unadjusted p = 0.25 is above 0.05"),
+        (outcomes(CONTROL, ("A1", 20, 0)), plan_of(), "no_effect_shown", "not_measured",
+         "No effect shown: nothing changed on balance"),
+        (outcomes(CONTROL, ("A1", 17, 3), ("A0b", 17, 3)), plan_of(noise_floor=FLOOR), "no_effect_shown", "not_larger",
+         "No effect shown: the change is as large as the noise floor"),
+        (outcomes(CONTROL, ("A1", 12, 8)) + shifted(4, "A0b", 20), plan_of(noise_floor=FLOOR), "less_bad", "larger",
+         "A1 ships less bad work"),
+        (outcomes(CONTROL, ("A1", 14, 6)) + shifted(10, "A0b", 20), plan_of(noise_floor=FLOOR), "no_effect_shown",
+         "not_larger", "No effect shown: Holm p = 0.0312, but the change is no larger than the ends of the noise"),
+        (outcomes(CONTROL, STRICT) + [unscored(f"u{n}", a) for n in range(20) for a in ("A0", "A1")], plan_of(),
+         "no_effect_shown", "not_measured", "but 20 pairs without both verdicts could undo it"),
+        ([row("t1"), row("t1", "A1")], plan_of(), "undetermined", "not_measured", "No verdict: one task"),
+    ],
+)  # fmt: skip
+def test_a_verdict_says_an_effect_only_by_the_rules(
+    rows: list[Row], plan: dict[str, Any], finding: str, noise: str, words: str
+) -> None:
+    summary = analyze_rows(rows, plan=plan)
+    treatment = "A0" if finding == "more_bad" else "A1"
+    verdict = contrast(summary.data, treatment, "m")["verdict"]
+    assert (verdict["finding"], verdict["noise"]) == (finding, noise)
+    assert words in verdict["text"]
+    assert f"**{words.split(' [')[0]}" in headline(summary.markdown()) or finding == "no_effect_shown"
+
+
+def test_a_verdict_on_several_models_goes_by_holm() -> None:
+    """Six tasks of forty, all one way: p = 0.031 alone, twice that beside another declared contrast."""
+    gained = outcomes(CONTROL, ("A1", 14, 6))
+    alone = contrast(analyze_rows(gained, plan=plan_of()).data, "A1", "m")["verdict"]
+    beside = analyze_rows(gained + outcomes(CONTROL, ("A1", 20, 0), model="other"), plan=plan_of())
+    both = contrast(beside.data, "A1", "m")["verdict"]
+    assert (alone["finding"], both["finding"]) == ("less_bad", "no_effect_shown")
+    assert "Holm p = 0.0625 is above 0.05" in both["text"]
+    assert (
+        "**No effect shown: Holm p = 0.0625 is above 0.05.** A1 against A0, model m: shipped bad" in beside.markdown()
+    )
+
+
+def test_a_control_that_differs_from_itself_is_said() -> None:
+    data = analyze_rows(outcomes(CONTROL, STRICT, ("A0b", 4, 16)), plan=plan_of(noise_floor=FLOOR)).data
+    assert contrast(data, "A1", "m")["verdict"]["finding"] == "no_effect_shown"
+    assert contrast(data, "A0b", "m")["verdict"]["text"].startswith("The control differs from itself: 20/40 -> 4/40")
+    assert any("trust no effect here" in note for note in data["notes"])
+
+
+def test_the_first_screen_answers_within_forty_lines() -> None:
+    rows = study(14, seeds=3, models=("haiku", "sonnet"))
+    for one in rows:
+        one["gate"]["config"] = {"arm": {"name": one["identity"]["arm"], "description": "what it does"}}
+    screen = headline(analyze_rows(rows, plan=plan_of(noise_floor=FLOOR)).markdown())
+    assert len(screen.splitlines()) <= 40
+    assert "252 cells = 14 tasks x 2 models (haiku, sonnet) x 3 arms (A0, A0b, A1) x 3 seeds; benchmark demo," in screen
+    assert "Arms. A0: what it does. A0b: what it does." in screen
+    assert "with Student's t" in screen
+    assert "All strata together" not in screen
+    few = analyze_rows(rows[:-1], plan={}).markdown()
+    assert "251 cells, where a full grid has 252 = 14 tasks x" in few
+
+
+def test_attested_weaknesses_are_said_in_bold() -> None:
+    rows = [row("t1"), row("t2"), row("t3")]
+    rows[0]["attestation"] |= {"agent_sandbox": "unprotected", "oracle_isolation": "unprotected: host file system"}
+    rows[1]["attestation"]["oracle_isolation"] = "bubblewrap: no network; a user id per grading; no seccomp"
+    text = analyze_rows(rows, plan={}).markdown()
+    assert "**Unprotected: the agent ran without a sandbox in 1 of 3 cells and the oracle graded without" in text
+    assert "**The oracle's isolation was weaker than the container's in 1 of 3 cells: no seccomp.**" in text
+    assert "nprotected" not in analyze_rows([row("t3")], plan={}).markdown()
+
+
+def test_the_model_that_answered_is_named() -> None:
+    rows = [row("t1", model="unnamed_one"), row("t2", model="unnamed_one")]
+    rows[0]["provenance"]["model_served"] = "gpt-3.5"
+    text = analyze_rows(rows, plan={}).markdown()
+    assert "model `unnamed_one` (served: gpt-3.5; unknown in 1 cell)" in text
+    rows[1]["provenance"]["model_served"] = "gpt-4"
+    assert "was served by gpt-3.5 and gpt-4" in analyze_rows(rows, plan={}).markdown()
+    for one in rows:
+        one["provenance"]["model_served"] = "Unnamed-One"
+    assert "served" not in analyze_rows(rows, plan={}).markdown()
+
+
+def test_costs_known_to_be_nothing_are_said_and_reasons_name_their_cells() -> None:
+    rows = outcomes(CONTROL, ("A1", 12, 8), usd=0.0, tokens=None)
+    text = analyze_rows(rows, plan=plan_of()).markdown()
+    assert "dollars $0 in both" in text
+    assert "Dollars: $0 in both arms of every contrast." in text
+    assert "Undefined above: tokens of A1 against A0: unknown in 40 of 40 matched pairs" in text
+    more = analyze_rows([row("t1", usd=0.0), row("t2", usd=0.0), row("t1", "A1"), row("t2", "A1")], plan={})
+    assert "$0 -> $0.5" in more.markdown()
+    gained = [row("t1", verdict="fail"), row("t2", verdict="fail"), row("t1", "A1"), row("t2", "A1")]
+    assert "Bad submissions prevented 2, good submissions gained 2." in analyze_rows(gained, plan={}).markdown()
+
+
+def test_only_drawn_figures_are_linked(tmp_path: Path) -> None:
+    summary = analyze_rows([row()], plan={})
+    summary.write(tmp_path, figures=True)
+    text = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert links == ["figures/fdr_by_arm.svg", "figures/outcome_mosaic.svg"]
+    assert all((tmp_path / link).is_file() for link in links)
+    assert "## Figures" not in summary.markdown()
 
 
 def test_hostile_names_cannot_break_the_tables() -> None:

@@ -1,0 +1,121 @@
+"""First-order mutants of a solution: one small change each, chosen by a seed and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from recurve_eval.domain import KnownBad
+
+_COMPARE: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+_BINARY: Mapping[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Div,
+    ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitAnd,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """One possible change: which node of which file (by its place in the walk), and what is done to it."""
+
+    path: str
+    index: int
+    line: int
+    change: str
+
+
+def mutants(files: Mapping[str, bytes], count: int, seed: int, task_id: str) -> list[KnownBad]:
+    """At most ``count`` distinct mutants of a solution's Python files.
+
+    The same files, seed and task give the same mutants. A mutant may behave like the original: nobody
+    can tell in general, which is why one that passes is a weakness to look at and not a failure.
+    """
+    sites = sorted(_sites(files), key=lambda s: _rank(seed, task_id, s))
+    originals = {path: ast.unparse(tree) for path, tree in _modules(files)}
+    found: dict[tuple[str, str], KnownBad] = {}
+    for site in sites:
+        if len(found) >= count:
+            break
+        text = _apply(files[site.path], site)
+        if text != originals[site.path] and (site.path, text) not in found:
+            kind = f"{site.path}:{site.line} {site.change}"
+            found[site.path, text] = KnownBad(kind, {**files, site.path: text.encode() + b"\n"})
+    return list(found.values())
+
+
+def _rank(seed: int, task_id: str, site: _Site) -> bytes:
+    return hashlib.sha256(f"{seed}\0{task_id}\0{site.path}\0{site.index}\0{site.change}".encode()).digest()
+
+
+def parse(source: bytes) -> ast.Module | None:
+    """The module, or None where the bytes are not Python."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _modules(files: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
+    for path, source in sorted(files.items()):
+        tree = parse(source) if path.endswith(".py") else None
+        if tree is not None:
+            yield path, tree
+
+
+def _sites(files: Mapping[str, bytes]) -> Iterator[_Site]:
+    for path, tree in _modules(files):
+        inert = _inert(tree)
+        for index, node in enumerate(ast.walk(tree)):
+            if id(node) not in inert:
+                for change, _ in _changes(node):
+                    yield _Site(path, index, getattr(node, "lineno", 0), change)
+
+
+def _inert(tree: ast.Module) -> set[int]:
+    """Nodes that no behaviour hangs on: annotations and string statements."""
+    roots: list[ast.AST] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            roots.append(node)
+        roots += [a for a in (getattr(node, "annotation", None), getattr(node, "returns", None)) if a is not None]
+    return {id(inner) for root in roots for inner in ast.walk(root)}
+
+
+def _apply(source: bytes, site: _Site) -> str:
+    tree = ast.parse(source)
+    node = next(n for index, n in enumerate(ast.walk(tree)) if index == site.index)
+    next(act for change, act in _changes(node) if change == site.change)()
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What can be done to a node: a name for it, and the function that does it in place."""
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARE:
+        new = _COMPARE[type(node.ops[0])]
+        yield f"{_word(node.ops[0])} to {new.__name__}", lambda: node.ops.__setitem__(0, new())
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        other = _BINARY[type(node.op)]
+        yield f"{_word(node.op)} to {other.__name__}", lambda: setattr(node, "op", other())
+    if isinstance(node, ast.BoolOp):
+        flipped = ast.Or if isinstance(node.op, ast.And) else ast.And
+        yield f"{_word(node.op)} to {flipped.__name__}", lambda: setattr(node, "op", flipped())
+    if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int)):
+        value = (not node.value) if isinstance(node.value, bool) else node.value + 1
+        yield f"{node.value!r} to {value!r}", lambda: setattr(node, "value", value)
+    if isinstance(node, (ast.If, ast.IfExp)):
+        yield "condition negated", lambda: setattr(node, "test", ast.UnaryOp(ast.Not(), node.test))
+    if isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+        yield "returns None", lambda: setattr(node, "value", ast.Constant(None))
+
+
+def _word(op: ast.AST) -> str:
+    return type(op).__name__
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None

@@ -1,0 +1,32 @@
+"""Tab completion of verbs and run directories; overrides are completed by Hydra."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+LOOKERS = ("status", "analyze", "mirror")
+
+
+def answer(arguments: Sequence[str], verbs: Sequence[str]) -> str | None:
+    """What to offer where the word to complete is ours, or None where it is Hydra's.
+
+    The shell's hook calls ``recurve-eval -sc query=SHELL`` with the line in COMP_LINE. As a side effect
+    the verb is taken out of that line, because Hydra completes a line of overrides alone.
+    """
+    line = os.environ.get("COMP_LINE")
+    if line is None or not any(word.startswith("query=") for word in arguments):
+        return None
+    words = line.split(" ")
+    if len(words) == 2 and "=" not in words[1]:
+        found = [verb for verb in verbs if verb.startswith(words[1])]
+        return " ".join(found) or None
+    if len(words) > 2 and words[1] in LOOKERS and "=" not in words[-1]:
+        from recurve_eval.cli.targets import all_runs
+
+        return " ".join(str(run) for run in all_runs() if str(run).startswith(words[-1]))
+    if len(words) > 2 and words[1] in verbs:
+        os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]])
+        point = int(os.environ.get("COMP_POINT", len(line)))
+        os.environ["COMP_POINT"] = str(max(0, point - len(words[1]) - 1))
+    return None

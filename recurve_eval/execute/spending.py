@@ -1,0 +1,120 @@
+"""The spend gate: what must be proven and authorised before a paid cell runs. Nothing here costs anything."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from recurve_eval.app import Study
+from recurve_eval.axes import Point
+from recurve_eval.calibration.document import Settings
+from recurve_eval.calibration.judge import complaint
+from recurve_eval.calibration.store import Store
+from recurve_eval.calibration.subject import Subject
+from recurve_eval.config import leaves
+from recurve_eval.errors import Drift, SpendRefused
+
+UNPROTECTED = "unprotected"
+_OWN = ("task", "oracle", "calibrate", "experiment")  # groups whose overrides a calibration shares with its study
+
+
+def gate_spending(study: Study) -> None:
+    """Refuse paid cells whose ceiling is unknown or not authorised, whose walls are none, or whose oracle is unproven.
+
+    Raises SpendRefused naming what is missing and the command that supplies it.
+    """
+    price, spend = study.plan.price, study.config["spend"]
+    if not price.paid_cells:
+        if spend["gate"] == "warn":
+            _warn(study)
+        return
+    if price.ceiling_usd is None:
+        raise SpendRefused(f"the cost ceiling of this plan is unknown: {price.why_unknown}")
+    if spend["max_usd"] is None:
+        raise SpendRefused(
+            f"{price.paid_cells} paid cells may cost up to ${price.ceiling_usd:.2f} and nothing authorises it: "
+            "set spend.max_usd"
+        )
+    if price.ceiling_usd > spend["max_usd"]:
+        raise SpendRefused(
+            f"{price.paid_cells} paid cells may cost up to ${price.ceiling_usd:.2f} and spend.max_usd authorises "
+            f"${spend['max_usd']:.2f}: raise it, lower budget.usd, or select fewer tasks"
+        )
+    if not spend["allow_unprotected"]:
+        _refuse_unprotected(study)
+    for why, command in unproven(study, paid=True):
+        raise SpendRefused(
+            f"{price.paid_cells} paid cells need an oracle that has proven itself in both directions, and {why}. "
+            f"Run: {command}"
+        )
+
+
+def _refuse_unprotected(study: Study) -> None:
+    for condition, parts, env in zip(study.plan.conditions, study.adapters, study.envs, strict=True):
+        if not condition.paid:
+            continue
+        bare = []
+        if str(parts.sandbox.attestation().get("agent_sandbox")) == UNPROTECTED:
+            bare.append(f"sandbox '{parts.sandbox.name}' does not hold the agent")
+        if env.isolation.startswith(UNPROTECTED):
+            bare.append(f"oracle '{parts.oracle.name}' does not hold the submission")
+        if bare:
+            raise SpendRefused(
+                f"paid cells would run unprotected: {' and '.join(bare)}. Choose bubblewrap or docker, "
+                "or say spend.allow_unprotected=true"
+            )
+
+
+def _warn(study: Study) -> None:
+    try:
+        found = list(unproven(study))
+    except Drift as error:
+        found = [(str(error), "")]
+    for why, command in found:
+        print(f"note: the oracle is not proven: {why}." + (f" Run: {command}" if command else ""), file=sys.stderr)  # noqa: T201
+
+
+def unproven(study: Study, paid: bool | None = None) -> Iterable[tuple[str, str]]:
+    """Each oracle and benchmark without a calibration that speaks for it: why, and the command to run.
+
+    Raises Drift where a calibration's file was altered.
+    """
+    settings = settings_of(study.config["calibrate"])
+    for subject, point in study.subjects(paid):
+        why = complaint(subject, settings, store_of(study.config, subject))
+        if why:
+            yield f"{subject.name} on oracle {subject.oracle.name}: {why}", calibrate_command(study, point)
+
+
+def store_of(config: Any, subject: Subject) -> Store:
+    return Store(Path(config["run"]["outputs"]), subject.name)
+
+
+def settings_of(node: Any) -> Settings:
+    return Settings(**{k: v for k, v in node.items() if k != "exclusions"})
+
+
+def calibrate_command(study: Study, point: Point) -> str:
+    """The command that calibrates for a point: its overrides as far as benchmark and oracle hang on them.
+
+    An override elsewhere counts where its value reaches them by interpolation, with its group's choice.
+    """
+    index = study.points.index(point)
+    config = study.plan.conditions[index].config
+    reached = {value for group in ("task", "oracle") for _, value in leaves(config[group]) if isinstance(value, str)}
+    values = [o for o in point.overrides if "." in o.split("=", 1)[0] and _head(o) not in _OWN]
+    linked = {_head(o) for o in values if _value(o) in reached}
+    kept = [o for o in point.overrides if _head(o) in {*_OWN, *linked} or o.startswith("run.outputs=")]
+    kept += [o for o in point.overrides if o.startswith("hydra.searchpath=")]
+    return shlex.join(["recurve-eval", "calibrate", *kept])
+
+
+def _head(override: str) -> str:
+    return override.split("=", 1)[0].lstrip("+~").replace("/", ".").split(".")[0]
+
+
+def _value(override: str) -> str:
+    return override.split("=", 1)[-1].strip("'\"")

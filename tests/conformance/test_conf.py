@@ -1,0 +1,75 @@
+"""Every option in conf/ is whole: it names an adapter, documents each of its fields, and keeps its port's contract."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from recurve_eval import app, config, ports
+from recurve_eval.resources import conf_dir
+
+PORTS: dict[str, Any] = {
+    "task": ports.Benchmark,
+    "agent": ports.Agent,
+    "controller": ports.Controller,
+    "gate/checks": ports.GateComponent,
+    "oracle": ports.OracleBackend,
+    "tracking": ports.Tracker,
+    "sandbox": None,
+}
+NEEDS = {"task=directory": ["task.path=tasks"], "agent=replay": ["agent.submissions=file"]}
+NEEDS |= {"gate/checks=ci": ["gate.checks.command=[true]"]}
+OPTIONS = sorted(p for p in conf_dir().rglob("*.yaml") if p.parent != conf_dir())
+ADAPTERS = [p for p in OPTIONS if "_target_" in yaml.safe_load(p.read_text()) and "hydra" not in p.parts]
+
+
+def name_of(path: Path) -> str:
+    group = path.parent.relative_to(conf_dir()).as_posix()
+    return f"{group}={path.stem}"
+
+
+@pytest.mark.parametrize("path", OPTIONS, ids=name_of)
+def test_an_option_says_what_it_is(path: Path) -> None:
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("# @package")]
+    assert lines[0].startswith("# "), "the first line of an option says what it is"
+
+
+@pytest.mark.parametrize("path", ADAPTERS, ids=name_of)
+def test_an_adapters_yaml_documents_every_field(path: Path) -> None:
+    tree = yaml.safe_load(path.read_text())
+    schema = config.adapter_class(name_of(path), tree["_target_"])
+    fields = {f.name for f in dataclasses.fields(schema) if f.init}
+    kernel = {"select"} if path.parent.name == "task" else set()
+    assert set(tree) - {"_target_"} == fields | kernel
+    for line in path.read_text().splitlines():
+        key = line.split(":")[0]
+        if key in fields - {"name"}:
+            assert "#" in line, f"{key} has no comment"
+
+
+@pytest.mark.usefixtures("composing")
+@pytest.mark.parametrize("path", ADAPTERS, ids=name_of)
+def test_an_option_composes_and_keeps_its_port(path: Path) -> None:
+    option = name_of(path)
+    composed = app.compose([option, *NEEDS.get(option, [])])
+    group = option.split("=")[0]
+    node = composed["gate"]["checks"] if group == "gate/checks" else composed[group]
+    part = app.instantiate(node)
+    port = PORTS[group]
+    assert port is None or all(hasattr(part, member) for member in _members(port)), port
+    assert part.name
+
+
+def _members(port: Any) -> list[str]:
+    return [m for m in vars(port) if not m.startswith("_")] + list(getattr(port, "__annotations__", {}))
+
+
+@pytest.mark.usefixtures("composing")
+@pytest.mark.parametrize("arm", sorted(p.stem for p in (conf_dir() / "arm").glob("*.yaml")))
+def test_every_arm_plans(arm: str) -> None:
+    words = ["sandbox=process", "oracle=process", "task.select={n: 1}", f"arm={arm}"]
+    assert app.build_study(words).plan.conditions[0].labels.arm == arm
