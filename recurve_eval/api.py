@@ -123,7 +123,7 @@ class Results:
     run_dir: Path
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return read_rows(self.run_dir)
+        return read_rows(self.run_dir, self.plan["plan_hash"])
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:

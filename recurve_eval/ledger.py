@@ -108,7 +108,7 @@ class Ledger:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Sealed rows in order of sealing, as :func:`read_rows`."""
-        return read_rows(self.run_dir)
+        return read_rows(self.run_dir, self._plan)
 
     def _catch_up(self, opening: bool = False) -> None:
         last: bytes | None = None
@@ -138,11 +138,11 @@ class Ledger:
         Events(self.run_dir).append("torn_line_dropped", file=RESULTS, bytes=len(torn), kept_in=kept_in)
 
 
-def read_rows(run_dir: Path) -> Iterator[dict[str, Any]]:
+def read_rows(run_dir: Path, plan_hash: str | None = None) -> Iterator[dict[str, Any]]:
     """Sealed rows of a run directory, in order of sealing, each verified; writes nothing, locks nothing.
 
     A broken last line is the trace of a crash and is left out. Raises Drift, naming file and line, when
-    any other line is broken or a cell stands there twice.
+    any other line is broken, a cell stands there twice, or a row belongs to another plan than ``plan_hash``.
     """
     path = Path(run_dir) / RESULTS
     seen: set[str] = set()
@@ -157,6 +157,8 @@ def read_rows(run_dir: Path) -> Iterator[dict[str, Any]]:
         cell_id = row["identity"]["cell_id"]
         if cell_id in seen:
             raise Drift(f"{path} line {number}: cell {cell_id} is sealed a second time")
+        if plan_hash is not None and row["identity"]["plan_hash"] != plan_hash:
+            raise Drift(f"{path} line {number} belongs to another plan: remove the line")
         seen.add(cell_id)
         yield row
 

@@ -77,7 +77,7 @@ def _outputs() -> Finding:
 
 
 def _leftovers() -> Finding:
-    """End what harnesses that are no longer alive left behind: processes of agents, workspaces."""
+    """End what harnesses that are no longer alive left behind: agents' processes, workspaces, graders."""
     from recurve_eval import app
     from recurve_eval.execute.bench import LABEL
     from recurve_eval.workspace import remove
@@ -85,12 +85,15 @@ def _leftovers() -> Finding:
     dead = {label for label in _labels(LABEL) if not _alive(label)}
     with app.initialised():
         killed = sum(part.reap(f"{label}.") for _, part in app.each_option("sandbox") for label in dead)
+        graders = [part for _, part in app.each_option("oracle") if hasattr(part, "reap") and part.check() is None]
+        ended = sum(part.reap() for part in graders)
     places = [p for p in Path(tempfile.gettempdir()).glob(f"{LABEL}*-*") if p.is_dir() and not _alive(p.name)]
     for place in places:
         remove(place)
-    if not killed and not places:
+    if not killed and not places and not ended:
         return Finding("leftovers", "none of dead runs")
-    return Finding("leftovers", f"{killed} processes and {len(places)} workspaces of dead runs removed")
+    what = f"{killed} processes, {len(places)} workspaces and {ended} graders of dead runs removed"
+    return Finding("leftovers", what)
 
 
 def _labels(prefix: str) -> set[str]:

@@ -33,7 +33,8 @@ def _through_hydra(arguments: list[str], intent: str) -> int:
 
 
 _WITH_VALUE = {
-    "--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c", "--info", "-i",
+    "--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn",
+    "--package", "-p", "--cfg", "-c", "--info", "-i",
 }  # fmt: skip
 
 

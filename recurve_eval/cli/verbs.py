@@ -45,8 +45,8 @@ def _status(run_dir: Path) -> dict[str, Any]:
     from recurve_eval.tracking.follower import read_status
     from recurve_eval.tracking.study import read_plan
 
-    outcomes: Counter[str] = Counter(r["derived"]["outcome"] for r in read_rows(run_dir))
     plan = read_plan(run_dir)
+    outcomes: Counter[str] = Counter(r["derived"]["outcome"] for r in read_rows(run_dir, plan["plan_hash"]))
     owner = run_owner(run_dir)
     spent = SpendLedger(run_dir, _limit(plan)).totals()
     mirrored = read_status(run_dir)
@@ -106,8 +106,9 @@ def _analyze(run_dir: Path, options: argparse.Namespace) -> int:
 def _rows(run_dir: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     from recurve_eval.analysis.collect import compare
     from recurve_eval.ledger import read_rows
+    from recurve_eval.tracking.study import read_plan
 
-    sealed = list(read_rows(run_dir))
+    sealed = list(read_rows(run_dir, read_plan(run_dir)["plan_hash"]))
     if options.source == "ledger":
         return sealed
     try:

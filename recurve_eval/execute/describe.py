@@ -77,7 +77,7 @@ def _cost(plan: Plan) -> str:
 def _sealed(study: Study) -> str:
     if not study.run_dir.exists():
         return "0 (the directory does not exist yet)"
-    return f"{sum(1 for _ in read_rows(study.run_dir))} of {len(study.plan.cells)}"
+    return f"{sum(1 for _ in read_rows(study.run_dir, study.plan.hash))} of {len(study.plan.cells)}"
 
 
 def _question(plan: Plan) -> list[str]:

@@ -65,7 +65,9 @@ def test_a_task_is_read_whole(tmp_path: Path) -> None:
     task, solutions = bench.task("double"), bench.solutions("double")
     assert bench.task_ids() == ("double",)
     assert set(task.public) == {"solution.py", "table.txt", "test_visible.py"}
-    assert task.visible_check == ("{python}", "-B", "-m", "unittest", "test_visible.py")
+    assert task.visible_check is not None
+    assert task.visible_check[:3] == ("{python}", "-I", "-B")
+    assert task.visible_check[-1] == "test_visible.py"
     assert task.protected == ("test_visible.py",)
     assert solutions.canonical == {"solution.py": b"def double(n):\n    return 2 * n\n"}
     assert [(bad.kind, set(bad.files)) for bad in solutions.known_bad] == [("adds", {"solution.py"})]

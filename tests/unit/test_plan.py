@@ -188,7 +188,7 @@ def test_a_frozen_directory_is_reused_and_refused_when_it_was_altered(tmp_path: 
     assert not freeze(study.plan, study.run_dir, {}, study.lock())
     for name, said in (
         ("matrix.jsonl", "not the matrix"),
-        ("plan.yaml", "not the plan"),
+        ("plan.yaml", "was altered after it was frozen"),
         ("oracle.lock.json", "oracle"),
     ):
         path = study.run_dir / name
