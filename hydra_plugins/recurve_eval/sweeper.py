@@ -28,7 +28,7 @@ class RecurveSweeper(Sweeper):
         self.config, self.hydra_context, self.task_function = config, hydra_context, task_function
 
     def sweep(self, arguments: list[str]) -> Any:
-        from recurve_eval.app import plain
+        from recurve_eval.compose import plain
         from recurve_eval.execute import conduct
 
         params = plain(self.params) if self.params else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from recurve_eval import app
+from recurve_eval.compose import through_hydra
 from recurve_eval.errors import EXIT_DONE
 from recurve_eval.execute import conduct
 from recurve_eval.execute.stock import execute_job
@@ -26,7 +26,7 @@ def _through_hydra(arguments: list[str], intent: str) -> int:
     before = sys.argv
     sys.argv = ["recurve-eval", *_flags_first(arguments), *_mode(arguments)]
     try:
-        app.through_hydra(execute_job)
+        through_hydra(execute_job)
     finally:
         sys.argv = before
     return conduct.OUTCOME.get()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from recurve_eval import app
+from recurve_eval.compose import job_text
 from recurve_eval.domain import Cell, Coordinates
 from recurve_eval.errors import ConfigError, Drift, Interrupted, RecurveError
 from recurve_eval.execute.bench import Bench, run_facts
@@ -44,7 +45,7 @@ def execute_job(composed: Any, run_dir: Path) -> None:
 
     Raises Drift where the job's configuration is not the one that was planned for this cell.
     """
-    cell_id, text = app.job_text(composed)
+    cell_id, text = job_text(composed)
     if not cell_id:
         raise ConfigError("a job needs cell_id: start a study with `recurve-eval run`, not with a job's overrides")
     if run_owner(run_dir) is None:

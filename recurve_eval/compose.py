@@ -1,0 +1,192 @@
+"""What Hydra composes: overrides to validated configurations, axes to points, its errors to ours."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+import yaml
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from recurve_eval import config as cfg
+from recurve_eval.axes import Override, Point, spread
+from recurve_eval.errors import ConfigError, UnknownName
+from recurve_eval.resources import conf_dir
+
+CONFIG_NAME = "config"
+UNREADABLE = (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError, RecursionError)
+
+
+def initialised(config_dir: Path | None = None) -> Any:
+    """Context manager: Hydra initialised on the shipped configuration, for use outside its command line."""
+    return hydra.initialize_config_dir(str(config_dir or conf_dir()), version_base="1.3")
+
+
+def through_hydra(job: Callable[[Any, Path], None]) -> None:
+    """Run ``sys.argv`` through Hydra's own command line; ``job`` is what a stock launcher's job does.
+
+    Raises ConfigError for whatever Hydra cannot compose.
+    """
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here and not as Hydra's exit
+
+    def task(composed: DictConfig) -> None:
+        job(composed, Path(HydraConfig.get().sweep.dir))
+
+    try:
+        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
+    except UNREADABLE as error:
+        raise explain(error) from None
+
+
+def compose(overrides: Iterable[str]) -> dict[str, Any]:
+    """One validated configuration. Raises ConfigError with the known choices."""
+    return _validated(_compose(list(overrides)))
+
+
+def _validated(composed: DictConfig) -> dict[str, Any]:
+    with open_dict(composed):
+        runtime = composed.pop("hydra").runtime
+    return cfg.validate(composed, {str(k).split("@")[0]: str(v) for k, v in runtime.choices.items()})
+
+
+def compose_each(points: Iterable[Point]) -> Iterator[dict[str, Any]]:
+    """The validated configuration of each point.
+
+    Seeds are by far the longest axis, and a seed changes nothing but itself unless something refers to
+    it by interpolation. So the points of one seed axis share one composition where nothing does.
+    """
+    shared: dict[tuple[str, ...], dict[str, Any] | None] = {}
+    for point in points:
+        seeds = [o for o in point.overrides if _PLAIN_SEED.fullmatch(o)]
+        key = tuple(o for o in point.overrides if o not in seeds)
+        known = shared.get(key)
+        if known is not None and len(seeds) == 1:
+            yield {**known, "seed": int(seeds[0].removeprefix("seed="))}
+            continue
+        composed = _compose(list(point.overrides))
+        alone = key not in shared and not _refers_to_seed(composed)
+        config = _validated(composed)
+        shared[key] = config if alone else None
+        yield config
+
+
+_PLAIN_SEED = re.compile(r"seed=[0-9]+")
+
+
+def _refers_to_seed(composed: DictConfig) -> bool:
+    raw = OmegaConf.to_container(composed, resolve=False)
+    return any(isinstance(v, str) and "${" in v and "seed" in v for _, v in cfg.leaves(raw))
+
+
+def _compose(overrides: list[str]) -> DictConfig:
+    try:
+        return hydra.compose(CONFIG_NAME, overrides, return_hydra_config=True)
+    except UNREADABLE as error:
+        raise explain(error) from None
+
+
+def explain(error: Exception) -> ConfigError:
+    """Hydra's error as one of ours: what is wrong, the known choices, a guess."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        extra = (
+            "the shipped options; joblib, ray and slurm come with the extras of those names"
+            if "launcher" in group
+            else ""
+        )
+        return UnknownName("option", f"{group}={name}", [f"{group}={o}" for o in error.options], extra)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = lines[0] if lines else type(error).__name__
+    if isinstance(error, (yaml.YAMLError, UnicodeDecodeError, RecursionError)):
+        return ConfigError(f"a configuration file cannot be read: {' '.join(lines)[:400]}")
+    if isinstance(error, OverrideParseException):
+        return ConfigError(f"cannot read the override '{error.override}': {message}")
+    if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
+        key = message.split("'")[1]
+        return UnknownName("key", key, _known_keys(), "the configuration")
+    return ConfigError(message)
+
+
+def _known_keys() -> list[str]:
+    if not GlobalHydra.instance().is_initialized():
+        return [*cfg.PLAIN, *cfg.ADAPTERS, *cfg.SCALARS, "gate", "experiment"]
+    tree = OmegaConf.to_container(hydra.compose(CONFIG_NAME), resolve=False)
+    keys = [key for key, _ in cfg.leaves(tree) if "_target_" not in key]
+    return [*keys, *cfg.ADAPTERS, "model", "budget", "arm", "gate/checks", "analysis", "experiment"]
+
+
+def points_of(overrides: list[str], params: Mapping[str, Any]) -> Iterable[Point]:
+    """Every choice on every axis; ``params`` wins over what the experiment declares."""
+    parsed = _parse(overrides)
+    experiments = next((o for o in parsed if o.key == "experiment"), None)
+    if experiments is None or not experiments.swept:
+        return spread(parsed, {**_declared_axes(parsed), **_axes(params)})
+    rest = [o for o in parsed if o is not experiments]
+    every: list[Point] = []
+    for choice in experiments.choices:
+        fixed = [*rest, Override("experiment", (choice,), swept=False)]
+        every += spread(fixed, {**_declared_axes(fixed), **_axes(params)})
+    return every
+
+
+def _parse(overrides: Sequence[str]) -> list[Override]:
+    try:
+        parsed = OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(list(overrides))
+    except HydraException as error:
+        raise explain(error) from None
+    out = []
+    for item in parsed:
+        line = item.input_line or ""
+        if item.is_sweep_override():
+            key = item.get_key_element()
+            out.append(Override(key, tuple(f"{key}={v}" for v in item.sweep_string_iterator()), swept=True))
+        else:
+            out.append(Override(item.get_key_element(), (line,), swept=False))
+    return out
+
+
+def _declared_axes(overrides: Sequence[Override]) -> dict[str, Override]:
+    fixed = [o.choices[0] for o in overrides if not o.swept]
+    params = OmegaConf.select(_compose(fixed), "hydra.sweeper.params")
+    return _axes({} if params is None else plain(params))
+
+
+def plain(node: Any) -> dict[str, Any]:
+    """A configuration node as plain data, its interpolations unresolved."""
+    tree = OmegaConf.to_container(node, resolve=False)
+    assert isinstance(tree, dict)
+    return {str(k): v for k, v in tree.items()}
+
+
+def _axes(params: Mapping[str, Any]) -> dict[str, Override]:
+    return {o.key: o for o in _parse([f"{key}={value}" for key, value in params.items()])}
+
+
+def job_text(composed: DictConfig) -> tuple[str, str]:
+    """What a launcher composed for a job: its cell id, and the rest as YAML (the same for a condition's jobs)."""
+    cell_id = str(composed.get("cell_id") or "")
+    rest = composed.copy()
+    with open_dict(rest):
+        rest.cell_id = None
+    return cell_id, OmegaConf.to_yaml(rest)
+
+
+def job_config(text: str) -> dict[str, Any]:
+    """The validated configuration of :func:`job_text`'s YAML."""
+    loaded = OmegaConf.create(text)
+    assert isinstance(loaded, DictConfig)
+    return cfg.validate(loaded)
+
+
+def options_of(group: str) -> list[str]:
+    """The options of a group that Hydra finds, the user's own included."""
+    return list(GlobalHydra.instance().config_loader().get_group_options(group))
