@@ -70,6 +70,7 @@ def cli(tmp_path: Path) -> Cli:
 QUICK = ("sandbox=process", "oracle=process", "tracking=none")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Docker tests share one daemon and one image: one worker runs them all."""
     for item in items:

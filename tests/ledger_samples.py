@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from recurve_eval.frozen import sealed
+
 HASH = "ab" * 32
 REPO = Path(__file__).resolve().parents[1]
 ARMS = ("A0", "A1", "A3")
@@ -72,7 +74,7 @@ def plan_dir(outputs: Path, cells: int, **tracking: Any) -> Path:
     provenance = {"git_commit": "c" * 40, "git_dirty": None, "dependency_hash": HASH}
     plan = {"plan_hash": HASH, "experiment": "study", "cells": cells, "study": {}, "provenance": provenance,
             "conditions": conditions}  # fmt: skip
-    (run_dir / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))
+    (run_dir / "plan.yaml").write_text(sealed(yaml.safe_dump(plan, sort_keys=False)))
     lines = [json.dumps({"cell_id": cell_id(n), "order": n, "condition": 0}) + "\n" for n in range(cells)]
     (run_dir / "matrix.jsonl").write_text("".join(lines))
     (run_dir / "tracking.json").write_text(json.dumps(tracking))

@@ -40,7 +40,8 @@ class RecurveSweeper(Sweeper):
         with open_dict(self.config):
             self.config.hydra.sweep.dir = run_dir
             self.config.hydra.sweep.subdir = "cells/${cell_id}"
-            self.config.hydra.overrides.hydra.append(f"hydra.sweep.dir={run_dir}")
+            quoted = run_dir.replace("\\", "\\\\").replace("'", "\\'")
+            self.config.hydra.overrides.hydra.append(f"hydra.sweep.dir='{quoted}'")
             self.config.hydra.overrides.hydra.append("hydra.sweep.subdir='cells/${cell_id}'")
         return Plugins.instance().instantiate_launcher(
             config=self.config, hydra_context=self.hydra_context, task_function=self.task_function

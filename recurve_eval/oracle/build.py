@@ -11,13 +11,13 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import docker
-from docker.errors import DockerException, ImageNotFound
+from docker.errors import APIError, DockerException, ImageNotFound
 
 from recurve_eval.errors import ConfigError, Drift, InfraError, Refused
 from recurve_eval.oracle import bytecode, debian, dockerfile, recipe, wheels
@@ -170,8 +170,10 @@ def _bytecode(
             progress(said)
             return write_layer(entries, scratch / "bytecode-layer.tar", made.epoch)
     finally:
-        if not was_here and _present(client, identity):
-            client.images.remove(identity, force=True)
+        # Another build of the same recipe may be using it, and then removes it itself.
+        with suppress(APIError):
+            if not was_here and _present(client, identity):
+                client.images.remove(identity, force=True)
 
 
 def _document(made: Recipe, layers: list[Layer], config: dict[str, Any]) -> bytes:
