@@ -193,7 +193,7 @@ class _Maker:
         pins["oracle"] = env.hash
         pins["code"] = code_of(parts)
         return Condition(
-            index, config, cfg.verdict_part(config), pins, labels(config, point.swept), tasks,
+            index, config, cfg.verdict_part(config), pins, labels(config, point.swept, parts.agent.simulated), tasks,
             paid=parts.agent.paid, simulated=parts.agent.simulated, excluded=table.reasons,
         )  # fmt: skip
 

@@ -74,8 +74,10 @@ def _head(key: str) -> str:
     return key.lstrip("+~").split("@")[0].replace("/", ".").split(".")[0]
 
 
-def labels(config: Mapping[str, Any], swept: Sequence[tuple[str, str]]) -> Coordinates:
+def labels(config: Mapping[str, Any], swept: Sequence[tuple[str, str]], simulated: bool) -> Coordinates:
     """The coordinates of a condition's cells, with an empty task id.
+
+    A simulated model means nothing to an agent that is not ``simulated``; such a model is unnamed.
 
     Options label themselves by their ``name``; a swept key below an option (``agent.skill=0.5,0.9``)
     is added to the label, so that no two conditions share one.
@@ -88,10 +90,11 @@ def labels(config: Mapping[str, Any], swept: Sequence[tuple[str, str]]) -> Coord
     def label(axis: str, name: str) -> str:
         return f"{name}[{','.join(suffix[axis])}]" if axis in suffix else name
 
+    model = config["model"]["name"] if simulated or not config["model"]["simulated"] else "unnamed"
     return Coordinates(
         benchmark=label("benchmark", config["task"]["name"]),
         task_id="",
-        model=label("model", config["model"]["name"]),
+        model=label("model", model),
         agent=label("agent", config["agent"]["name"]),
         arm=label("arm", config["arm"]["name"]),
         budget=label("budget", config["budget"]["name"]),
