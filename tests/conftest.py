@@ -70,9 +70,14 @@ def cli(tmp_path: Path) -> Cli:
 QUICK = ("sandbox=process", "oracle=process", "tracking=none")
 
 
+SEARCHING = ("test_hostile_agents", "test_sandboxes", "test_agents", "test_sandbox_walls")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Docker tests share one daemon and one image: one worker runs them all."""
+    """Docker tests share one daemon and one image; tests that look for processes by name see each other's."""
     for item in items:
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.xdist_group("docker"))
+        elif item.path.stem in SEARCHING:
+            item.add_marker(pytest.mark.xdist_group("processes"))
