@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Planning 10,000 cells (164 tasks x 61 conditions) against Hydra's own sweeper and launcher.
+"""Planning 10,000 cells (164 tasks x 61 conditions, each composed by itself) against Hydra's own sweeper and launcher.
 
 Hydra's BasicSweeper composes every job and its BasicLauncher composes it again; that is measured on a
 sample of jobs of the same configuration and scaled, because the whole would take most of an hour.
@@ -28,7 +28,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         tasks = write_tasks(Path(place) / "tasks", TASKS)
         words = [*COMMON, f"task.path={tasks}"]
-        ours = _timed([sys.executable, "-m", "recurve_eval", "plan", *words, f"seed=range({CONDITIONS})"], place)
+        ours = _timed([sys.executable, "-m", "recurve_eval", "plan", *words, f"agent.seed=range({CONDITIONS})"], place)
         few = _timed(_hydra(words, 2), place)
         many = _timed(_hydra(words, 2 + sample), place)
     jobs = TASKS * CONDITIONS

@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from _tasks import write_tasks
 
-TASKS = 2000
+TASKS = 164
 
 
 def main() -> None:
