@@ -8,11 +8,10 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from recurve_eval import provenance
 from recurve_eval.cell import Adapters, Trial, run_cell
-from recurve_eval.domain import JSON, Cell, OracleEnv, OracleVerdict, digest
+from recurve_eval.domain import JSON, Cell, OracleEnv, digest
 from recurve_eval.errors import ConfigError, InfraError
 from recurve_eval.events import Events
 from recurve_eval.evidence import CellFiles
@@ -101,8 +100,7 @@ class Bench:
         return list({id(a.oracle): a.oracle for a in self.adapters.values()}.values())
 
     def start(self, workers: int) -> None:
-        """Warm the graders. Raises ConfigError with the remedy where a part cannot run here."""
-        preflight(self.adapters.values())
+        """Warm the graders. That every part can run here is what :func:`preflight` finds out, once."""
         for backend in self.backends:
             backend.start(workers)
 
@@ -147,7 +145,7 @@ class Bench:
             self._running(-1)
             self._forget(trial)
             self._settle(trial)
-        self._account(row)
+        self._account()
         return row
 
     def _settle(self, trial: Trial) -> None:
@@ -178,12 +176,9 @@ class Bench:
         with self._mutex:
             self.tally.running += change
 
-    def _account(self, row: Mapping[str, Any]) -> None:
+    def _account(self) -> None:
         with self._mutex:
-            self.tally.sealed += 1
-            self.tally.declared += row["declaration"]["declared_done"]
-            self.tally.unscored += row["verdict"]["oracle_verdict"] == OracleVerdict.UNSCORED.value
-            self.tally.shipped_bad += row["derived"]["outcome"] == "shipped_bad"
+            self.tally.recount(self.ledger.counts())
 
 
 def preflight(adapters: Collection[Adapters]) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from recurve_eval import app
-from recurve_eval.analysis.collect import headline, write_analysis
 from recurve_eval.app import Study
 from recurve_eval.calibration.judge import rates_for_run
 from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED, Drift, InfraError, Interrupted, Refused, SpendRefused
@@ -151,6 +150,9 @@ def _end_mirror(run: Run, follower: Follower, timeout_s: float) -> bool:
 
 
 def _finish(run: Run, mirrored: bool) -> Report:
+    # Imported here, because numpy is behind it and a study's start needs none of that.
+    from recurve_eval.analysis.collect import write_analysis
+
     counts = run.bench.ledger.counts()
     summary = None
     if run.study.config["run"]["analyze"] and counts["sealed"]:
@@ -171,6 +173,8 @@ def calibration_of(run_dir: Path) -> dict[str, list[int]] | None:
 
 
 def _print_report(report: Report) -> None:
+    from recurve_eval.analysis.collect import headline
+
     if report.summary is not None:
         print(headline(report.summary.read_text(encoding="utf-8")))  # noqa: T201
         print(f"summary: {report.summary}")  # noqa: T201

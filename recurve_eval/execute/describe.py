@@ -121,10 +121,10 @@ def _design(plan: Plan) -> tuple[int, int]:
 
 def refusal(plan: Plan) -> str | None:
     """Why the declared question cannot be answered by this design whatever happens, or None."""
-    from recurve_eval.stats import fewest_discordant
-
     if plan.study["primary"] is None:
         return None
+    from recurve_eval.stats import fewest_discordant
+
     tasks, _ = _design(plan)
     alpha = float(plan.analysis["alpha"])
     needed = fewest_discordant(alpha)

@@ -13,7 +13,7 @@ from recurve_eval import app
 from recurve_eval.compose import job_text
 from recurve_eval.domain import Cell, Coordinates
 from recurve_eval.errors import ConfigError, Drift, Interrupted, RecurveError
-from recurve_eval.execute.bench import Bench, run_facts
+from recurve_eval.execute.bench import Bench, preflight, run_facts
 from recurve_eval.execute.run import Run
 from recurve_eval.ledger import run_owner
 from recurve_eval.tracking.study import read_plan
@@ -86,6 +86,7 @@ def _bench(run_dir: Path, index: int, text: str) -> Bench:
     facts = run_facts(frozen["plan_hash"], frozen["experiment"])
     limit = condition.config["spend"]["max_usd"]
     bench = Bench(run_dir, facts, {index: condition}, {index: parts}, {index: env}, limit)
+    preflight(bench.adapters.values())  # a job may run on another machine than the one that planned it
     bench.open()
     bench.start(1)
     atexit.register(bench.close)
