@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,20 +49,21 @@ def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = Non
     overrides : sequence of str
         Task overrides as on the command line, axes included.
     params : mapping, optional
-        Axes from ``hydra.sweeper.params`` that win over the experiment's own.
+        The axes of ``hydra.sweeper.params`` where Hydra has composed them already, the experiment's own
+        among them.
 
     Raises
     ------
     ConfigError, Drift
     """
-    points = list(points_of(list(overrides), params or {}))
+    points = list(points_of(list(overrides), params))
     maker = _Maker()
     conditions, adapters, envs = [], [], []
     for index, (point, config) in enumerate(zip(points, compose_each(points), strict=True)):
-        parts, env = maker.parts(config)
-        conditions.append(maker.condition(index, config, point, parts, env))
+        parts = maker.parts(config)
+        conditions.append(maker.condition(index, config, point, parts))
         adapters.append(parts)
-        envs.append(env)
+        envs.append(maker.env(parts.oracle))
     shared = agreed([c.config for c in conditions], points)
     plan = Plan(conditions, shared["study"], shared["analysis"])
     hold_to_pins(plan, shared["pins"], envs)
@@ -80,7 +83,7 @@ def calibrants(overrides: Sequence[str]) -> list[Calibrant]:
 
     Agents, sandboxes and arms are not looked at. Raises ConfigError, also where an oracle cannot run here.
     """
-    points = list(points_of(list(overrides), {}))
+    points = list(points_of(list(overrides)))
     maker = _Maker()
     found: dict[tuple[int, int, tuple[str, ...]], Calibrant] = {}
     for config in compose_each(points):
@@ -112,9 +115,9 @@ def job_parts(text: str, index: int, at: Coordinates) -> tuple[Condition, Adapte
     """The parts of one condition, from the YAML that a launcher's job carries."""
     config = job_config(text)
     maker = _Maker()
-    parts, env = maker.parts(config)
-    condition = maker.condition(index, config, Point((), ()), parts, env)
-    return replace(condition, labels=at), parts, env
+    parts = maker.parts(config)
+    condition = maker.condition(index, config, Point((), ()), parts)
+    return replace(condition, labels=at), parts, maker.env(parts.oracle)
 
 
 def instantiate(node: Mapping[str, Any]) -> Any:
@@ -129,18 +132,34 @@ def each_option(group: str) -> Iterator[tuple[str, Any]]:
         yield name, maker.make(compose([f"{group}={name}"])[group])
 
 
+def _answer(answer: Future[OracleEnv], oracle: OracleBackend) -> None:
+    try:
+        answer.set_result(oracle.env())
+    except BaseException as error:  # noqa: BLE001 - raised again where the answer is wanted
+        answer.set_exception(error)
+
+
 class _Maker:
     """Instantiates each distinct node once; conditions that share a node share the part."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
+        self._of_node: dict[int, tuple[Mapping[str, Any], Any]] = {}
         self._pins: dict[int, Mapping[str, JSON]] = {}
         self._tasks: dict[tuple[int, str, str], tuple[str, ...]] = {}
         self._tables: dict[tuple[int, str | None], Exclusions] = {}
-        self._envs: dict[int, OracleEnv] = {}
+        self._envs: dict[int, Future[OracleEnv]] = {}
         self._admitted: set[tuple[int, int, tuple[str, ...]]] = set()
 
     def make(self, node: Mapping[str, Any]) -> Any:
+        known = self._of_node.get(id(node))
+        if known is not None:
+            return known[1]
+        made = self._new(node)
+        self._of_node[id(node)] = node, made  # holding the node keeps its id its own
+        return made
+
+    def _new(self, node: Mapping[str, Any]) -> Any:
         fields = {k: v for k, v in node.items() if k != "select"}
         key = canonical_json(fields)
         if key not in self._made:
@@ -151,7 +170,7 @@ class _Maker:
                 raise (cause if isinstance(cause, ConfigError) else ConfigError(str(error))) from None
         return self._made[key]
 
-    def parts(self, config: Mapping[str, Any]) -> tuple[Adapters, OracleEnv]:
+    def parts(self, config: Mapping[str, Any]) -> Adapters:
         components = tuple(self.make(node) for node in config["gate"].values() if node is not None)
         parts = Adapters(
             benchmark=self.make(config["task"]),
@@ -164,12 +183,18 @@ class _Maker:
         if parts.controller.runs_gate and not any(c.binding for c in components):
             arm, controller = config["arm"]["name"], config["controller"]["name"]
             raise ConfigError(f"arm {arm}: controller '{controller}' needs a binding check; choose gate/checks=...")
-        return parts, self.env(parts.oracle)
+        self._ask(parts.oracle)
+        return parts
 
     def env(self, oracle: OracleBackend) -> OracleEnv:
         """Its environment; a server is asked once."""
+        return self._ask(oracle).result()
+
+    def _ask(self, oracle: OracleBackend) -> Future[OracleEnv]:
+        """A grading server takes a moment to start and answer, in which the tasks can be read."""
         if id(oracle) not in self._envs:
-            self._envs[id(oracle)] = oracle.env()
+            answer = self._envs[id(oracle)] = Future()
+            threading.Thread(target=_answer, args=(answer, oracle), name="oracle-env", daemon=True).start()
         return self._envs[id(oracle)]
 
     def exclusions(self, benchmark: Benchmark, config: Mapping[str, Any]) -> Exclusions:
@@ -181,7 +206,7 @@ class _Maker:
             self._tables[key] = table
         return self._tables[key]
 
-    def condition(self, index: int, config: dict[str, Any], point: Point, parts: Adapters, env: OracleEnv) -> Condition:
+    def condition(self, index: int, config: dict[str, Any], point: Point, parts: Adapters) -> Condition:
         table = self.exclusions(parts.benchmark, config)
         tasks = self.select(parts.benchmark, config["task"].get("select", "all"), table)
         self._admit(parts, tasks, config["seed"])
@@ -190,7 +215,7 @@ class _Maker:
         }
         pins["benchmark"] = {**pins["benchmark"], "exclusions_hash": table.hash}
         pins["gate"] = {c.name: self._pins_of(c) for c in parts.components}
-        pins["oracle"] = env.hash
+        pins["oracle"] = self.env(parts.oracle).hash
         pins["code"] = code_of(parts)
         return Condition(
             index, config, cfg.verdict_part(config), pins, labels(config, point.swept, parts.agent.simulated), tasks,

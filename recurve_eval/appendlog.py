@@ -68,6 +68,10 @@ class AppendLog:
         """The byte up to which this process has read or written."""
         return self._end
 
+    def skip(self, offset: int) -> None:
+        """Take the bytes before ``offset``, the end of a line, as read."""
+        self._end = offset
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the file against every other thread and process."""

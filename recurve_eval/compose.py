@@ -124,17 +124,21 @@ def _known_keys() -> list[str]:
     return [*keys, *cfg.ADAPTERS, "model", "budget", "arm", "gate/checks", "analysis", "experiment"]
 
 
-def points_of(overrides: list[str], params: Mapping[str, Any]) -> Iterable[Point]:
-    """Every choice on every axis; ``params`` wins over what the experiment declares."""
+def points_of(overrides: list[str], params: Mapping[str, Any] | None = None) -> Iterable[Point]:
+    """Every choice on every axis.
+
+    ``params`` are the axes that the composed ``hydra.sweeper.params`` hold for these overrides; where they
+    are not at hand they are composed. An experiment that is itself an axis declares its axes choice by choice.
+    """
     parsed = _parse(overrides)
     experiments = next((o for o in parsed if o.key == "experiment"), None)
     if experiments is None or not experiments.swept:
-        return spread(parsed, {**_declared_axes(parsed), **_axes(params)})
+        return spread(parsed, _declared_axes(parsed) if params is None else _axes(params))
     rest = [o for o in parsed if o is not experiments]
     every: list[Point] = []
     for choice in experiments.choices:
         fixed = [*rest, Override("experiment", (choice,), swept=False)]
-        every += spread(fixed, {**_declared_axes(fixed), **_axes(params)})
+        every += spread(fixed, {**_declared_axes(fixed), **_axes(params or {})})
     return every
 
 

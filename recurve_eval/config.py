@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -323,8 +324,13 @@ def verdict_part(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _counted(node: Mapping[str, Any], schema: type) -> dict[str, Any]:
-    free = {f.name for f in dataclasses.fields(schema) if f.metadata.get("verdict") is False}
+    free = _verdict_free(schema)
     return {k: v for k, v in node.items() if k not in free and k != "select"}
+
+
+@cache
+def _verdict_free(schema: type) -> frozenset[str]:
+    return frozenset(f.name for f in dataclasses.fields(schema) if f.metadata.get("verdict") is False)
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from recurve_eval.errors import QuarantineError
 
@@ -415,9 +415,8 @@ class Decision:
 # -- coordinates ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinates:
-    """Where a cell stands in the matrix: one label per axis."""
+class Coordinates(NamedTuple):
+    """Where a cell stands in the matrix: one label per axis. A tuple, because a plan holds one for each cell."""
 
     benchmark: str
     task_id: str
@@ -428,8 +427,7 @@ class Coordinates:
     seed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One coordinate of the matrix. ``condition`` indexes the plan's conditions; ``order`` is pinned."""
 
     cell_id: str

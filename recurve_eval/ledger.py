@@ -19,6 +19,7 @@ from recurve_eval.domain import JSON, canonical_json
 from recurve_eval.errors import Drift, Refused
 from recurve_eval.events import Events
 from recurve_eval.rows import InvalidRow, validate
+from recurve_eval.sealindex import recall, remember
 
 RESULTS = "results.jsonl"
 _LINE = re.compile(rb'\{"cell_id":"([0-9a-f]{16})","seal":"([0-9a-f]{16})","row":')
@@ -28,6 +29,7 @@ _COUNTED = {
     "shipped_bad": b'"outcome":"shipped_bad"',
     "unscored": b'"oracle_verdict":"unscored"',
 }
+_REMEMBER_EVERY = 5_000  # lines; so many at most are checked one by one when a killed run resumes
 _ID, _SEAL, _ROW = slice(12, 28), slice(38, 54), slice(62, -1)
 
 
@@ -63,12 +65,13 @@ class Ledger:
         self.run_dir = Path(run_dir)
         self._plan = plan_hash
         self._mark = b"" if plan_hash is None else f'"plan_hash":"{plan_hash}"'.encode()
-        self._ids: set[str] = set()
-        self._counts = dict.fromkeys(_COUNTED, 0)
-        self._lines = 0
         self._log = AppendLog(self.run_dir / RESULTS, self._report_torn)
         with self._log.locked():
+            self._seen = recall(self._log.path, plan_hash, _COUNTED)
+            self._remembered = self._seen.lines
+            self._log.skip(self._seen.size)
             self._catch_up(opening=True)
+            self._remember()
 
     def __reduce__(self) -> tuple[type[Ledger], tuple[Path, str | None]]:
         return Ledger, (self.run_dir, self._plan)
@@ -88,23 +91,25 @@ class Ledger:
         cell_id = row["identity"]["cell_id"]
         with self._log.locked():
             self._catch_up()
-            if cell_id in self._ids:
+            if cell_id in self._seen.ids:
                 raise Refused(f"cell {cell_id} is sealed already in {self._log.path}")
             line = _line(cell_id, text.encode())
             self._log.append(line)
             self._note(line)
+            if self._seen.lines - self._remembered >= _REMEMBER_EVERY:
+                self._remember()
 
     def sealed_ids(self) -> frozenset[str]:
         """The ids of all sealed cells, by whichever process."""
         with self._log.locked():
             self._catch_up()
-            return frozenset(self._ids)
+            return frozenset(self._seen.ids)
 
     def counts(self) -> dict[str, int]:
         """How many cells are ``sealed``, and of them ``declared``, ``shipped_bad`` and ``unscored``."""
         with self._log.locked():
             self._catch_up()
-            return {"sealed": len(self._ids), **self._counts}
+            return {"sealed": len(self._seen.ids), **self._seen.counts}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Sealed rows in order of sealing, as :func:`read_rows`."""
@@ -124,14 +129,19 @@ class Ledger:
             self._note(last)
 
     def _note(self, line: bytes) -> None:
-        self._lines += 1
+        number = self._seen.lines + 1
         if not _intact(line):
-            raise Drift(f"{self._log.path} line {self._lines} is not a sealed row: restore it, or remove the line")
+            raise Drift(f"{self._log.path} line {number} is not a sealed row: restore it, or remove the line")
         if self._mark not in line:
-            raise Drift(f"{self._log.path} line {self._lines} belongs to another plan: remove the line")
-        self._ids.add(line[_ID].decode())
+            raise Drift(f"{self._log.path} line {number} belongs to another plan: remove the line")
+        self._seen.add(line, line[_ID].decode())
         for name, mark in _COUNTED.items():
-            self._counts[name] += mark in line
+            self._seen.counts[name] += mark in line
+
+    def _remember(self) -> None:
+        if self._seen.lines > self._remembered and len(self._seen.ids) == self._seen.lines:
+            remember(self._log.path, self._plan, self._seen)
+            self._remembered = self._seen.lines
 
     def _report_torn(self, torn: bytes) -> None:
         kept_in = self._log.path.with_name("results.torn.jsonl").name

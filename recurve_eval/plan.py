@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -94,13 +94,31 @@ class Plan:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """Every cell in its pinned order."""
-        ordered = enumerate(self._ordered())
-        return tuple(
-            Cell(_cell_id(condition.hash, task), order, condition.index, _at(condition.labels, task))
-            for order, (condition, task) in ordered
-        )
+        return tuple(self.cells_but(()))
 
-    def _ordered(self) -> Iterator[tuple[Condition, str]]:
+    @cached_property
+    def cell_ids(self) -> tuple[str, ...]:
+        """The id of every cell in its pinned order."""
+        begun = {c.index: hashlib.sha256(f"{c.hash}\0".encode()) for c in self.conditions}
+        ids = []
+        for condition, task in self._ordered:
+            sha = begun[condition.index].copy()
+            sha.update(task.encode())
+            ids.append(sha.hexdigest()[:16])
+        return tuple(ids)
+
+    def cells_but(self, done: Container[str]) -> Iterator[Cell]:
+        """The cells whose id is not in ``done``, in their pinned order."""
+        for order, (cell_id, (condition, task)) in enumerate(zip(self.cell_ids, self._ordered, strict=True)):
+            if cell_id not in done:
+                yield Cell(cell_id, order, condition.index, condition.labels._replace(task_id=task))
+
+    def __len__(self) -> int:
+        """How many cells it has."""
+        return sum(len(c.task_ids) for c in self.conditions)
+
+    @cached_property
+    def _ordered(self) -> list[tuple[Condition, str]]:
         """The arms of one task, seed and model are neighbours, and which arm goes first rotates.
 
         Neighbours, so that a provider's drift over hours does not separate the arms; rotation, so that
@@ -113,15 +131,15 @@ class Plan:
         by_benchmark: dict[str, list[list[Condition]]] = {}
         for key, group in groups.items():
             by_benchmark.setdefault(key[0], []).append(group)
+        out: list[tuple[Condition, str]] = []
         for benchmark in sorted(by_benchmark, key=lambda b: min(g[0].index for g in by_benchmark[b])):
             tasks = dict.fromkeys(t for group in by_benchmark[benchmark] for c in group for t in c.task_ids)
-            members = {id(c): frozenset(c.task_ids) for group in by_benchmark[benchmark] for c in group}
+            chosen = {c.index: frozenset(c.task_ids) for group in by_benchmark[benchmark] for c in group}
             for turn, task in enumerate(tasks):
                 for offset, group in enumerate(by_benchmark[benchmark]):
                     start = (turn + offset) % len(group)
-                    for c in group[start:] + group[:start]:
-                        if task in members[id(c)]:
-                            yield c, task
+                    out += [(c, task) for c in group[start:] + group[:start] if task in chosen[c.index]]
+        return out
 
     @cached_property
     def price(self) -> Price:
@@ -144,7 +162,7 @@ class Plan:
 
     def matrix_lines(self) -> Iterator[str]:
         for cell in self.cells:
-            row = {"cell_id": cell.cell_id, "order": cell.order, "condition": cell.condition, **asdict(cell.at)}
+            row = {"cell_id": cell.cell_id, "order": cell.order, "condition": cell.condition, **cell.at._asdict()}
             yield json.dumps(row, separators=(",", ":")) + "\n"
 
     def document(self, provenance: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -155,13 +173,13 @@ class Plan:
             "experiment": self.experiment,
             "study": self.study,
             "analysis": self.analysis,
-            "cells": len(self.cells),
+            "cells": len(self),
             "price": asdict(self.price),
             "provenance": dict(provenance),
             "conditions": [
                 {
                     "index": c.index,
-                    "labels": {k: v for k, v in asdict(c.labels).items() if k != "task_id"},
+                    "labels": {k: v for k, v in c.labels._asdict().items() if k != "task_id"},
                     "config_hash": c.hash,
                     "paid": c.paid,
                     "simulated": c.simulated,
@@ -233,21 +251,13 @@ def _sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _cell_id(condition_hash: str, task_id: str) -> str:
-    return hashlib.sha256(f"{condition_hash}\0{task_id}".encode()).hexdigest()[:16]
-
-
-def _at(labels: Coordinates, task_id: str) -> Coordinates:
-    return Coordinates(labels.benchmark, task_id, labels.model, labels.agent, labels.arm, labels.budget, labels.seed)
-
-
 def _refuse_collisions(conditions: Sequence[Condition]) -> None:
     seen: dict[Coordinates, Condition] = {}
     for c in conditions:
         twin = seen.setdefault(c.labels, c)
         if twin is not c:
             same = "the same configuration twice" if twin.hash == c.hash else "two configurations under one name"
-            at = ", ".join(f"{k}={v}" for k, v in asdict(c.labels).items() if k != "task_id")
+            at = ", ".join(f"{k}={v}" for k, v in c.labels._asdict().items() if k != "task_id")
             raise ConfigError(f"the matrix holds {same}: {at}. Give each option of an axis its own name")
 
 

@@ -70,6 +70,9 @@ def _difference(repo: object, commit: str | None) -> str | None:
     return sha.hexdigest()
 
 
+_DIST_INFO = re.compile(r"([^-]+)-([^-]+)\.dist-info")
+
+
 @cache
 def freeze() -> tuple[str, ...]:
     """Installed distributions as sorted ``name==version``, names normalised."""
@@ -83,6 +86,13 @@ def dependency_hash() -> str:
 
 
 def _pin(distribution: Distribution) -> str:
+    # An installer writes the normalised name and the version into the directory's name, so that no file need be read.
+    where = getattr(distribution, "_path", None)
+    named = _DIST_INFO.fullmatch(where.name) if where is not None else None
+    return f"{_normalised(named[1])}=={named[2]}" if named else _pin_of_metadata(distribution)
+
+
+def _pin_of_metadata(distribution: Distribution) -> str:
     # Only the two fields wanted: parsing whole metadata as an e-mail costs ten times as much.
     text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     head = text.partition("\n\n")[0]
@@ -90,7 +100,11 @@ def _pin(distribution: Distribution) -> str:
     version = re.search(r"^Version: *(\S+)", head, re.MULTILINE)
     if not name or not version:
         return ""
-    return f"{re.sub(r'[-_.]+', '-', name[1]).lower()}=={version[1]}"
+    return f"{_normalised(name[1])}=={version[1]}"
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @cache

@@ -34,7 +34,7 @@ class TaskSheet:
     faults: tuple[str, ...] = ()  # the kinds of known_bad, each a directory there
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML's safe subset, refusing a key that is given twice."""
 
 
@@ -46,7 +46,8 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
             problem = f"key {key!r} is given twice" if key in seen else f"key {key!r} is not text"
             raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
         seen.add(key)
-    return loader.construct_mapping(node, deep=True)
+    mapping: dict[Any, Any] = loader.construct_mapping(node, deep=True)
+    return mapping
 
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)

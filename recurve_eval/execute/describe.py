@@ -19,7 +19,7 @@ def plan_text(study: Study) -> str:
         f"study        {plan.experiment}",
         f"plan hash    {plan.hash}",
         f"directory    {study.run_dir}",
-        f"cells        {len(plan.cells)} = {_shape(plan)}",
+        f"cells        {len(plan)} = {_shape(plan)}",
         *_axes(plan),
         f"datasets     {_distinct(str(c.pins['benchmark'].get('dataset_hash')) for c in plan.conditions)}",
         *_excluded(plan),
@@ -77,7 +77,7 @@ def _cost(plan: Plan) -> str:
 def _sealed(study: Study) -> str:
     if not study.run_dir.exists():
         return "0 (the directory does not exist yet)"
-    return f"{sum(1 for _ in read_rows(study.run_dir, study.plan.hash))} of {len(study.plan.cells)}"
+    return f"{sum(1 for _ in read_rows(study.run_dir, study.plan.hash))} of {len(study.plan)}"
 
 
 def _question(plan: Plan) -> list[str]:

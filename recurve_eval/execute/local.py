@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-import psutil
-
 from recurve_eval.domain import Cell, UnscoredReason
 from recurve_eval.errors import EXIT_INTERRUPTED, InfraError, Interrupted
 from recurve_eval.execute.run import Run
@@ -110,6 +108,8 @@ def stoppable(run: Run, say: Callable[[str], Any]) -> Iterator[None]:
 
 
 def _end_now() -> None:
+    import psutil
+
     for child in psutil.Process().children(recursive=True):
         try:
             child.kill()

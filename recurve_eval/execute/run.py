@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,15 +56,18 @@ class Run:
             self._prove_clean()
         new = freeze(self.study.plan, self.dir, self.bench.facts.provenance, self.study.lock())
         self._write_tracking_spec()
-        self.bench.open()
+        with ThreadPoolExecutor(1) as beside:  # reading a long ledger leaves the interpreter free
+            opening = beside.submit(self.bench.open)
+            self.study.plan.cell_ids  # noqa: B018 - worked out meanwhile
+            opening.result()
         for cell_id, attempt, usd in self.bench.spend.recover():
             self.bench.events.append("dead_cell_settled", cell_id=cell_id, attempt=attempt, usd=usd)
         self._sweep_leftovers()
         sealed = self.bench.ledger.sealed_ids()
-        cells = self.study.plan.cells
-        self.pending = [c for c in cells if c.cell_id not in sealed]
-        self.bench.tally.total = len(cells)
-        self.bench.tally.sealed_before = len(cells) - len(self.pending)
+        plan = self.study.plan
+        self.pending = list(plan.cells_but(sealed))
+        self.bench.tally.total = len(plan)
+        self.bench.tally.sealed_before = len(plan) - len(self.pending)
         self.bench.tally.recount(self.bench.ledger.counts())
         if not new:
             done = self.bench.tally.sealed_before

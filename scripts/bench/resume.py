@@ -47,7 +47,7 @@ def _seal_all_but_one_seed(words: list[str], rows: int) -> None:
     from recurve_eval import api
     from recurve_eval.domain import canonical_json
     from recurve_eval.execute.run import Run
-    from recurve_eval.ledger import _line
+    from recurve_eval.ledger import Ledger, _line
 
     study = api.plan([*words, "run.progress=none"])
     with Run(study, 1) as run:
@@ -57,6 +57,7 @@ def _seal_all_but_one_seed(words: list[str], rows: int) -> None:
             for cell in run.pending[1:rows]:
                 template["identity"] |= {"cell_id": cell.cell_id, "order": cell.order, "seed": cell.at.seed}
                 ledger.write(_line(cell.cell_id, canonical_json(template).encode()) + b"\n")
+        Ledger(run.dir, study.plan.hash)  # a run writes its index as it goes; these rows came by another way
     (Path(words[6].split(">> ")[1].split(";")[0])).unlink()
 
 
