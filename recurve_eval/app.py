@@ -23,7 +23,7 @@ from recurve_eval.domain import JSON, Coordinates, OracleEnv, canonical_json
 from recurve_eval.errors import ConfigError
 from recurve_eval.exclusions import Exclusions, read_exclusions
 from recurve_eval.plan import Condition, Plan, select_tasks
-from recurve_eval.ports import Benchmark, Covering, OracleBackend
+from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, OracleBackend
 from recurve_eval.study import Study, agreed, code_of, hold_to_pins, subject_of
 
 __all__ = [
@@ -171,7 +171,8 @@ class _Maker:
         return self._made[key]
 
     def parts(self, config: Mapping[str, Any]) -> Adapters:
-        components = tuple(self.make(node) for node in config["gate"].values() if node is not None)
+        made = [self.make(node) for node in config["gate"].values() if node is not None]
+        components = tuple(part for part in made if not isinstance(part, Auditor))
         parts = Adapters(
             benchmark=self.make(config["task"]),
             agent=self.make(config["agent"]),
@@ -179,6 +180,7 @@ class _Maker:
             components=components,
             controller=self.make(config["controller"]),
             oracle=self.make(config["oracle"]),
+            auditors=tuple(part for part in made if isinstance(part, Auditor)),
         )
         if parts.controller.runs_gate and not any(c.binding for c in components):
             arm, controller = config["arm"]["name"], config["controller"]["name"]
@@ -214,7 +216,7 @@ class _Maker:
             name: self._pins_of(getattr(parts, name)) for name in ("benchmark", "agent", "sandbox", "controller")
         }
         pins["benchmark"] = {**pins["benchmark"], "exclusions_hash": table.hash}
-        pins["gate"] = {c.name: self._pins_of(c) for c in parts.components}
+        pins["gate"] = {c.name: self._pins_of(c) for c in _gate_of(parts)}
         pins["oracle"] = self.env(parts.oracle).hash
         pins["code"] = code_of(parts)
         return Condition(
@@ -239,7 +241,7 @@ class _Maker:
             missing = parts.agent.covers(tasks, [seed])
             if missing:
                 raise ConfigError(f"agent '{parts.agent.name}' has nothing for {', '.join(map(str, missing[:5]))}")
-        for part in (None, *parts.components):
+        for part in (None, *_gate_of(parts)):
             key = (id(parts.benchmark), id(part), tasks)
             if key in self._admitted:
                 continue
@@ -249,3 +251,7 @@ class _Maker:
                 problem = part.admits(task) if part is not None else check_paths(task.capture)
                 if problem:
                     raise ConfigError(problem)
+
+
+def _gate_of(parts: Adapters) -> tuple[GateComponent | Auditor, ...]:
+    return (*parts.components, *parts.auditors)

@@ -27,30 +27,37 @@ from recurve_eval.domain import (
     Grade,
     ModelSpec,
     OracleVerdict,
+    Phase,
     StopReason,
     Submission,
     Task,
     Turn,
     TurnStatus,
     UnscoredReason,
+    Usage,
 )  # fmt: skip
 from recurve_eval.errors import Interrupted, Leak, OracleError
 from recurve_eval.evidence import CellFiles
 from recurve_eval.plan import Condition
 from recurve_eval.ports import (
     Agent,
+    Auditor,
     Benchmark,
     Controller,
     GateComponent,
     GateContext,
+    GateRecord,
     LoopState,
+    Offline,
     OracleBackend,
     Sandbox,
     Session,
     TurnRequest,
 )  # fmt: skip
+from recurve_eval.rounds import Rounds, refusals
 from recurve_eval.workspace import materialize, remove
 
+UNITS = ("wall_s", "tokens", "usd", "steps")
 NEVER_DECIDED = Decision(stop=True, source="none", reason=StopReason.INFRA)
 
 
@@ -64,6 +71,7 @@ class Adapters:
     components: tuple[GateComponent, ...]
     controller: Controller
     oracle: OracleBackend
+    auditors: tuple[Auditor, ...] = ()
 
 
 @dataclass
@@ -80,7 +88,9 @@ class Trial:
     task: Task | None = None
     leak_scan: str = "not_run"
     turns: list[Turn] = field(default_factory=list)
-    rounds: list[tuple[Finding, ...]] = field(default_factory=list)
+    reviews: list[Turn] = field(default_factory=list)  # turns of reviewing agents, charged to the cell
+    record: GateRecord = field(default_factory=GateRecord)
+    rounds: Rounds | None = None
     gate_wall_s: float = 0.0
     decision: Decision = NEVER_DECIDED
     run: AgentRun | None = None
@@ -94,6 +104,14 @@ class Trial:
         """Let a cancellation reach this session."""
         self.sessions.append(session)
         self.on_session(session)
+
+    @property
+    def usage(self) -> Usage:
+        """What the agent and its reviewers used; unknown where any of it is unknown."""
+        used = self.run.usage if self.run is not None and self.run.turns else Usage()
+        for review in self.reviews:
+            used = used + review.usage
+        return used
 
     @property
     def workspace(self) -> Path:
@@ -166,46 +184,89 @@ def _work(trial: Trial) -> None:
     session = trial.parts.sandbox.open(trial.workspace, scratch, label)
     trial.register(session)
     try:
-        context = _context(trial, session, label)
-        for component in trial.parts.components:
-            component.prepare(context)
-        _converse(trial, session, context)
+        rounds = trial.rounds = _rounds(trial, session, label)
+        rounds.open()
+        _converse(trial, session, rounds)
+        rounds.audit()
+        for observation in rounds.observations:
+            trial.files.observation(observation)
     finally:
         departure = session.close()
     trial.run = AgentRun(tuple(trial.turns), departure)
 
 
-def _context(trial: Trial, session: Session, label: str) -> GateContext:
+def _rounds(trial: Trial, session: Session, label: str) -> Rounds:
+    sandbox = trial.parts.sandbox
+    offline = sandbox.offline() if isinstance(sandbox, Offline) else sandbox
+
     def open_session(workspace: Path, purpose: str) -> Session:
-        scratch = workspace.parent / "scratch"
-        scratch.mkdir(mode=0o700, exist_ok=True)
-        extra = trial.parts.sandbox.open(workspace, scratch, f"{label}.{purpose}")
-        trial.register(extra)
-        return extra
+        return _extra_session(trial, offline, workspace, f"{label}.{purpose}")
+
+    def consult(agent: Agent, request: TurnRequest, workspace: Path, purpose: str) -> Turn:
+        return _consult(trial, agent, request, _extra_session(trial, sandbox, workspace, f"{label}.{purpose}"))
 
     assert trial.task is not None
-    return GateContext(trial.task, trial.workspace, session, trial.files.directory("gate"), open_session)
+    evidence = trial.files.directory("gate")
+    context = GateContext(
+        trial.task, trial.workspace, session, evidence, open_session, trial.record, trial.turns, consult
+    )  # fmt: skip
+    parts = trial.parts
+    return Rounds(parts.components, parts.auditors, context, lambda f: trial.files.finding(len(trial.turns), f))
 
 
-def _converse(trial: Trial, session: Session, context: GateContext) -> None:
+def _extra_session(trial: Trial, sandbox: Sandbox, workspace: Path, label: str) -> Session:
+    scratch = workspace.parent / "scratch"
+    scratch.mkdir(mode=0o700, exist_ok=True)
+    extra = sandbox.open(workspace, scratch, label)
+    trial.register(extra)
+    return extra
+
+
+def _consult(trial: Trial, agent: Agent, request: TurnRequest, session: Session) -> Turn:
+    """One turn of a reviewing agent, within what is left of the cell's budget and charged to it."""
+    left = _remaining(Budget(**trial.condition.config["budget"]), trial)
+    bounds = {unit: _tighter(getattr(left, unit), getattr(request.allowance, unit)) for unit in UNITS}
+    try:
+        turn = agent.run(replace(request, allowance=replace(request.allowance, **bounds)), session)
+    finally:
+        session.close()
+    trial.reviews.append(turn)
+    trial.files.review(len(trial.reviews), request.prompt, turn)
+    return turn
+
+
+def _tighter(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else min(a, b)
+
+
+def _converse(trial: Trial, session: Session, rounds: Rounds) -> None:
     """Turns of the agent and rounds of the gate until the controller stops them."""
-    task = context.task
+    task = rounds.context.task
     budget = Budget(**trial.condition.config["budget"])
-    prompt, cycle = task.statement, 1
+    feedback, cycle = "", 1
     while True:
         if trial.cancelled.is_set():
             raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
+        prompt = _prompt(rounds.before(), feedback, task)
         turn = trial.parts.agent.run(_request(trial, task, prompt, cycle, budget), session)
         trial.turns.append(turn)
-        trial.files.turn(cycle, prompt, turn)
-        findings = _gather(trial, context) if turn.status is TurnStatus.COMPLETED else ()
+        trial.files.turn(len(trial.turns), prompt, turn, task.statement)
+        findings = _gather(trial, rounds, turn)
         exhausted, overspent = _exhausted(budget, trial)
         empty = _nothing_to_show(trial, task)
-        state = LoopState(turn, empty, findings, cycle, budget, exhausted, overspent)
+        state = LoopState(
+            turn, empty, findings, cycle, budget, exhausted, overspent, rounds.phase, rounds.author_left
+        )  # fmt: skip
         trial.decision = trial.parts.controller.decide(state)
         if trial.decision.stop:
             return
-        prompt, cycle = f"{trial.decision.feedback}\n{task.statement}", cycle + 1
+        feedback, cycle = trial.decision.feedback, 1 if rounds.advance(findings) else cycle + 1
+
+
+def _prompt(opening: str, feedback: str, task: Task) -> str:
+    """Instructions of the phase, the last refusal, and the statement, which always stands last."""
+    lead = "\n".join(text for text in (f"{opening}\n" if opening else "", feedback) if text)
+    return f"{lead}\n{task.statement}" if lead else task.statement
 
 
 def _request(trial: Trial, task: Task, prompt: str, cycle: int, budget: Budget) -> TurnRequest:
@@ -213,12 +274,13 @@ def _request(trial: Trial, task: Task, prompt: str, cycle: int, budget: Budget) 
     answers = trial.parts.benchmark.solutions(task.id) if trial.parts.agent.simulated else None
     stream = int(trial.condition.config["arm"]["stream"])
     seed = trial.cell.at.seed
-    return TurnRequest(prompt, task, model, seed, cycle, _remaining(budget, trial), answers=answers, stream=stream)
+    left = _remaining(budget, trial)
+    return TurnRequest(prompt, task, model, seed, cycle, left, answers, stream, trial.record.phase)
 
 
 def _remaining(budget: Budget, trial: Trial) -> Budget:
     """What is left for the next turn. A unit whose use is unknown keeps its whole bound."""
-    used = AgentUse(trial.turns, trial.gate_wall_s)
+    used = _used(trial)
     return replace(
         budget,
         wall_s=max(0.001, budget.wall_s - used.wall_s),
@@ -252,13 +314,18 @@ class AgentUse:
         return sum(t.usage.steps or 0 for t in self.turns)
 
 
+def _used(trial: Trial) -> AgentUse:
+    """Reviewers count too; their time is part of the gate's."""
+    return AgentUse([*trial.turns, *(replace(r, wall_s=0.0) for r in trial.reviews)], trial.gate_wall_s)
+
+
 def _less(bound: Any, used: Any) -> Any:
     return None if bound is None else max(type(bound)(0), bound - used)
 
 
 def _exhausted(budget: Budget, trial: Trial) -> tuple[str | None, bool]:
     """The first budget with nothing left, and whether it was overrun."""
-    used = AgentUse(trial.turns, trial.gate_wall_s)
+    used = _used(trial)
     for unit in ("tokens", "usd", "steps"):
         bound = getattr(budget, unit)
         if bound is not None and getattr(used, unit) >= bound:
@@ -268,19 +335,13 @@ def _exhausted(budget: Budget, trial: Trial) -> tuple[str | None, bool]:
     return None, False
 
 
-def _gather(trial: Trial, context: GateContext) -> tuple[Finding, ...]:
-    if not trial.parts.controller.runs_gate:
-        return ()
+def _gather(trial: Trial, rounds: Rounds, turn: Turn) -> tuple[Finding, ...]:
     started = time.perf_counter()
-    findings = []
-    for component in trial.parts.components:
-        findings.append(component.check(context))
-        trial.files.finding(len(trial.turns), findings[-1])
-        if findings[-1].binding and findings[-1].verdict is not GateVerdict.GREEN:
-            break
+    rounds.after()
+    judged = turn.status is TurnStatus.COMPLETED and trial.parts.controller.runs_gate
+    findings = rounds.judge() if judged else ()
     trial.gate_wall_s += time.perf_counter() - started
-    trial.rounds.append(tuple(findings))
-    return tuple(findings)
+    return findings
 
 
 def _nothing_to_show(trial: Trial, task: Task) -> bool:
@@ -310,9 +371,9 @@ def _grade(trial: Trial) -> None:
 
 def gate_outcome(trial: Trial) -> str:
     """The last round's verdict over binding findings: GREEN, RED, BROKEN, or none where no gate ran."""
-    if not trial.rounds:
+    if trial.rounds is None or not trial.rounds.findings:
         return "none"
-    verdicts = {f.verdict for f in trial.rounds[-1] if f.binding}
+    verdicts = {f.verdict for f in trial.rounds.findings[-1] if f.binding}
     for worst in (GateVerdict.BROKEN, GateVerdict.RED):
         if worst in verdicts:
             return worst.value
@@ -325,5 +386,6 @@ def declared(trial: Trial) -> bool:
 
 
 def rejections(trial: Trial) -> int:
-    """Rounds in which a binding component refused the work."""
-    return sum(any(f.binding and f.verdict is not GateVerdict.GREEN for f in r) for r in trial.rounds)
+    """Rounds in which a binding component refused the work; refused claims are no rejection of work."""
+    rounds = trial.rounds.findings if trial.rounds is not None else []
+    return sum(bool(refusals([f for f in r if f.phase is Phase.SCULPT])) for r in rounds)

@@ -171,7 +171,7 @@ PLAIN: dict[str, type] = {
     "pins": PinsConfig,
 }
 ADAPTERS = ("task", "agent", "sandbox", "controller", "oracle", "tracking")
-GATE_SLOTS = ("checks",)
+GATE_SLOTS = ("checks", "traps", "boundary", "hardening", "adversary", "governor")
 KERNEL_KEYS = {"task": ("select",)}  # keys beside an adapter's own that the kernel reads
 SCALARS: dict[str, type] = {"seed": int, "cell_id": str}
 OPERATIONAL = ("run", "tracking", "spend", "calibrate", "cell_id", "pins")

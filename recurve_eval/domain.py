@@ -78,6 +78,13 @@ class GateVerdict(StrEnum):
     BROKEN = "BROKEN"
 
 
+class Phase(StrEnum):
+    """What an agent may change in a turn: its claims (``author``) or its work (``sculpt``)."""
+
+    AUTHOR = "author"
+    SCULPT = "sculpt"
+
+
 class CaptureStatus(StrEnum):
     OK = "ok"
     MISSING = "missing"
@@ -391,7 +398,10 @@ class OracleEnv:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One component's judgement of one state of the work. ``message`` is what the agent is told."""
+    """One component's judgement of one state of the work. ``message`` is what the agent is told.
+
+    In the phase ``author`` it judges the claims (are they admitted?) and says nothing of the work.
+    """
 
     component: str
     verdict: GateVerdict
@@ -399,6 +409,7 @@ class Finding:
     binding: bool = True
     wall_s: float = 0.0
     evidence: Mapping[str, JSON] = field(default_factory=dict)
+    phase: Phase = Phase.SCULPT
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from recurve_eval.domain import Finding, Grade, Submission, Turn
+from recurve_eval.ports import Observation
 
 TRANSCRIPT_LIMIT = 256 * 1024
+
+
+def _facts(turn: Turn) -> dict[str, Any]:
+    return {k: v for k, v in asdict(turn).items() if k not in ("stdout", "stderr")}
+
+
+def _said(turn: Turn) -> str:
+    said = turn.stdout + (b"\n--- stderr ---\n" + turn.stderr if turn.stderr else b"")
+    return said[:TRANSCRIPT_LIMIT].decode("utf-8", "replace")
 
 
 class CellFiles:
@@ -51,14 +61,23 @@ class CellFiles:
     def json(self, name: str, value: Any) -> None:
         self.text(name, json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
 
-    def turn(self, cycle: int, prompt: str, turn: Turn) -> None:
+    def turn(self, number: int, prompt: str, turn: Turn, statement: str) -> None:
         """The run record and the transcript of one turn; the prompt where it differs from the statement."""
-        facts = {k: v for k, v in asdict(turn).items() if k not in ("stdout", "stderr")}
-        self.json(f"run-record-{cycle}.json", facts)
-        if cycle > 1:
-            self.text(f"prompt-{cycle}.md", prompt)
-        said = turn.stdout + (b"\n--- stderr ---\n" + turn.stderr if turn.stderr else b"")
-        self.text(f"transcript-{cycle}.txt", said[:TRANSCRIPT_LIMIT].decode("utf-8", "replace"))
+        self.json(f"run-record-{number}.json", _facts(turn))
+        if prompt != statement:
+            self.text(f"prompt-{number}.md", prompt)
+        self.text(f"transcript-{number}.txt", _said(turn))
+
+    def review(self, number: int, prompt: str, turn: Turn) -> None:
+        """The same of a reviewing agent's turn, below ``gate/``."""
+        where = self.directory("gate").name
+        self.json(f"{where}/review-{number}.record.json", _facts(turn))
+        self.text(f"{where}/review-{number}.prompt.md", prompt)
+        self.text(f"{where}/review-{number}.transcript.txt", _said(turn))
+
+    def observation(self, observation: Observation) -> None:
+        self.directory("gate")
+        self.json(f"gate/audit.{observation.component}.json", asdict(observation))
 
     def finding(self, cycle: int, finding: Finding) -> None:
         (self.directory("gate") / f"round-{cycle}.{finding.component}.json").write_text(

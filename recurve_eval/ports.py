@@ -23,6 +23,7 @@ from recurve_eval.domain import (
     ModelSpec,
     OracleEnv,
     OracleJob,
+    Phase,
     Solutions,
     Submission,
     Task,
@@ -120,10 +121,11 @@ class TurnRequest:
     task: Task
     model: ModelSpec
     seed: int
-    cycle: int  # 1-based
+    cycle: int  # 1-based, within its phase
     allowance: Budget  # what is left of the cell's budget
     answers: Solutions | None = None
     stream: int = 0  # independent repetition of one condition: a simulated agent's draws differ between streams
+    phase: Phase = Phase.SCULPT
 
 
 @runtime_checkable
@@ -156,6 +158,46 @@ class Programmed(Protocol):
         """The program's name or absolute path; None where there is nothing to look for."""
 
 
+@runtime_checkable
+class Guarded(Protocol):
+    """A session that can mount parts of its workspace read-only."""
+
+    def guard(self, read_only: Sequence[str], writable: Sequence[str] = ()) -> None:
+        """For every later command: these workspace paths cannot be written, removed or replaced.
+
+        ``""`` is the whole workspace. Paths of ``writable`` lie inside such a part and stay writable. Each must be a
+        real directory; raises SandboxError where one is not.
+        """
+
+
+@runtime_checkable
+class Offline(Protocol):
+    """A sandbox that can be had without the agent's credentials and, as far as it can, without a network."""
+
+    def offline(self) -> Sandbox: ...
+
+
+@dataclass
+class GateRecord:
+    """What the components of one cell have established so far; the row's gate section is written from it.
+
+    ``state`` is what components remember between turns: components themselves are shared by cells.
+    """
+
+    phase: Phase = Phase.SCULPT
+    claims: int = 0
+    traps: int = 0
+    admission: dict[str, JSON] | None = None
+    boundary: str = "none"
+    violations: list[str] = field(default_factory=list)
+    flakes: list[dict[str, JSON]] = field(default_factory=list)
+    hardening: dict[str, JSON] | None = None
+    adversary: dict[str, JSON] | None = None
+    governor: dict[str, JSON] | None = None
+    challenge_events: list[dict[str, JSON]] = field(default_factory=list)
+    state: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class GateContext:
     """What a component may see of a cell while the agent is still alive."""
@@ -164,7 +206,10 @@ class GateContext:
     workspace: Path
     session: Session
     evidence: Path  # a directory of the component's own
-    open_session: Any = None  # callable(workspace, label) -> Session, for checks on a copy
+    open_session: Any = None  # callable(workspace, label) -> Session without network, for checks on a copy
+    record: GateRecord = field(default_factory=GateRecord)
+    turns: Sequence[Turn] = ()  # the agent's own, so far
+    consult: Any = None  # callable(agent, prompt, directory, label, budget) -> Turn, charged to the cell
 
 
 @runtime_checkable
@@ -180,12 +225,49 @@ class GateComponent(Protocol):
     def check(self, context: GateContext) -> Finding: ...
 
 
+@runtime_checkable
+class Staged(Protocol):
+    """A component with a part in the two phases. ``author_turns`` above 0 asks for an author phase of so many turns."""
+
+    author_turns: int
+
+    def before(self, context: GateContext) -> str:
+        """Before each turn: set up what the phase (``context.record.phase``) needs; what the prompt opens with."""
+
+    def after(self, context: GateContext) -> None:
+        """After each turn, whatever its end: put right what the phase did not permit."""
+
+    def admit(self, context: GateContext) -> Finding:
+        """After an author turn: whether the claims may judge work from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What an auditor saw. It has no verdict, so nothing can be decided from it."""
+
+    component: str
+    facts: Mapping[str, JSON]
+    wall_s: float = 0.0
+
+
+@runtime_checkable
+class Auditor(Protocol):
+    """Looks at the work after everything is decided. By type it can touch neither declaration nor verdict."""
+
+    name: str
+
+    def pins(self) -> Mapping[str, JSON]: ...
+    def admits(self, task: Task) -> str | None: ...
+    def observe(self, context: GateContext) -> Observation: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LoopState:
     """What a controller decides from.
 
     ``exhausted`` names the first budget (tokens, usd, wall, steps) with nothing left for another turn;
-    ``overspent`` says that the turn just ended went beyond it.
+    ``overspent`` says that the turn just ended went beyond it. ``cycle`` counts the turns of the present phase,
+    ``author_left`` the author turns still allowed.
     """
 
     turn: Turn
@@ -195,6 +277,8 @@ class LoopState:
     budget: Budget
     exhausted: str | None
     overspent: bool = False
+    phase: Phase = Phase.SCULPT
+    author_left: int = 0
 
 
 @runtime_checkable

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from recurve_eval.cell import Trial, declared, gate_outcome, rejections
-from recurve_eval.domain import JSON, CostSource, OracleEnv, OracleVerdict, Outcome, Usage, outcome_of
+from recurve_eval.domain import JSON, CostSource, OracleEnv, OracleVerdict, Outcome, outcome_of
+from recurve_eval.tiers import tier_of
 
 ROW_SCHEMA = 1
 
@@ -67,20 +68,22 @@ def _declaration(trial: Trial) -> dict[str, Any]:
 
 
 def _gate(trial: Trial) -> dict[str, Any]:
-    config = trial.condition.config
-    return {
+    config, record = trial.condition.config, trial.record
+    section = {
         "outcome": gate_outcome(trial),
         "config": {k: config[k] for k in ("arm", "gate", "controller")},
-        "claims": 0,
-        "traps": 0,
+        "claims": record.claims,
+        "traps": record.traps,
         "rejections": rejections(trial),
-        "tier": None,
-        "boundary": {"mode": "none", "violations": 0},
-        "hardening": None,
-        "adversary": None,
-        "governor": None,
-        "challenge_events": [],
+        "boundary": {"mode": record.boundary, "violations": len(record.violations), "paths": record.violations},
+        "admission": record.admission,
+        "flakes": record.flakes,
+        "hardening": record.hardening,
+        "adversary": record.adversary,
+        "governor": record.governor,
+        "challenge_events": record.challenge_events,
     }
+    return section | {"tier": tier_of(section)}
 
 
 def _verdict(trial: Trial) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def _derived(trial: Trial) -> dict[str, Any]:
 
 
 def _usage(trial: Trial) -> dict[str, Any]:
-    used = trial.run.usage if trial.run is not None and trial.run.turns else Usage()
+    used = trial.usage
     return {
         "tokens_in": used.tokens_in,
         "tokens_out": used.tokens_out,

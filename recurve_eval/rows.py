@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from recurve_eval.domain import JSON, canonical_json
 from recurve_eval.errors import InfraError
 from recurve_eval.resources import schema_path
+from recurve_eval.tiers import tier_of
 
 if TYPE_CHECKING:
     import pandas
@@ -37,6 +38,9 @@ def validate(row: Mapping[str, JSON]) -> None:
         fast(row)
     except error as failure:
         raise InvalidRow(_explain(row) or str(failure)) from None
+    gate = row["gate"]
+    if gate["tier"] != tier_of(gate):
+        raise InvalidRow(f"row field gate.tier: '{gate['tier']}' is not what ran ({tier_of(gate)}): a tier is derived")
     infinite = [name for name, value in flatten(row).items() if isinstance(value, float) and not math.isfinite(value)]
     if infinite:
         raise InvalidRow(f"row field {infinite[0]}: a number must be finite; unknown is null")

@@ -22,7 +22,7 @@ from recurve_eval.locks import locked
 from recurve_eval.plan import Plan
 from recurve_eval.ports import Benchmark, OracleBackend
 
-KERNEL = ("domain", "ports", "cell", "capture", "leak", "workspace", "testids", "results", "plan")
+KERNEL = ("domain", "ports", "cell", "capture", "leak", "workspace", "testids", "results", "plan", "rounds", "tiers")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,15 @@ def subject_of(
 
 def code_of(parts: Adapters) -> str:
     """Hash of the source that produces a verdict: the kernel's, and the package of every adapter in use."""
-    used = (parts.benchmark, parts.agent, parts.sandbox, parts.controller, parts.oracle, *parts.components)
+    used = (
+        parts.benchmark,
+        parts.agent,
+        parts.sandbox,
+        parts.controller,
+        parts.oracle,
+        *parts.components,
+        *parts.auditors,
+    )
     modules = {f"recurve_eval.{name}" for name in KERNEL}
     for part in used:
         modules |= siblings(type(part).__module__)

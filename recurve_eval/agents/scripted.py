@@ -12,10 +12,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from recurve_eval.agents._authoring import STYLES, claims_files
 from recurve_eval.agents._hostile import BEHAVIOURS, script_of
 from recurve_eval.agents._script import SHELL, put, write_files
 from recurve_eval.agents.record import read_record, turn_of
-from recurve_eval.domain import JSON, Solutions, Turn
+from recurve_eval.domain import JSON, KnownBad, Phase, Solutions, Turn
 from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.ports import Command, Session, TurnRequest
 
@@ -28,6 +29,8 @@ class ScriptedAgent:
     overconfidence : probability, 0 to 1, that it declares wrong work done.
     repair : probability, 0 to 1, that a rejection fed back turns wrong work into right work on the next cycle.
     behaviour : ``honest``, or one of the ways to misbehave that the harness has to survive.
+    check_quality : probability, 0 to 1, that its probe rejects a known-bad solution; each is drawn by itself.
+    checks : ``honest``, or one of the ways in which authored claims have been seen to be worthless.
     """
 
     name: str = "scripted"
@@ -35,19 +38,25 @@ class ScriptedAgent:
     overconfidence: float = 1.0
     repair: float = 0.5
     behaviour: str = "honest"
+    check_quality: float = 1.0
+    checks: str = "honest"
     paid = False
     simulated = True
 
     def pins(self) -> Mapping[str, JSON]:
-        for field in ("overconfidence", "repair"):
+        for field in ("overconfidence", "repair", "check_quality"):
             _probability(f"agent.{field}", getattr(self, field))
         if self.behaviour != "honest" and self.behaviour not in BEHAVIOURS:
             raise UnknownName("behaviour", self.behaviour, ["honest", *BEHAVIOURS], "agent.behaviour")
+        if self.checks not in STYLES:
+            raise UnknownName("style of checks", self.checks, STYLES, "agent.checks")
         return {
             "seed": self.seed,
             "overconfidence": self.overconfidence,
             "repair": self.repair,
             "behaviour": self.behaviour,
+            "check_quality": self.check_quality,
+            "checks": self.checks,
         }
 
     def check(self) -> str | None:
@@ -56,6 +65,8 @@ class ScriptedAgent:
     def run(self, request: TurnRequest, session: Session) -> Turn:
         if request.answers is None:
             raise ConfigError("the scripted agent plays from a task's solutions; this benchmark gives none")
+        if request.phase is Phase.AUTHOR:
+            return self._author(request, request.answers, session)
         right = self._is_right(request, request.cycle)
         kind, files = ("canonical", request.answers.canonical) if right else self._wrong(request, request.answers)
         done = right or self._draw(request, "declare", request.cycle) < self.overconfidence
@@ -66,6 +77,18 @@ class ScriptedAgent:
         finished = session.run(Command(SHELL, script, timeout_s=request.allowance.wall_s))
         turn = turn_of(finished, read_record(session), paid=False)
         return replace(turn, detail=f"simulated: {kind} solution {turn.detail}".strip())
+
+    def _author(self, request: TurnRequest, answers: Solutions, session: Session) -> Turn:
+        """State claims; a second turn, after a refusal, states the same."""
+
+        def catches(bad: KnownBad) -> bool:
+            return self._draw(request, f"catch {bad.kind}", 1) < self.check_quality
+
+        stub = {path: request.task.public.get(path, b"") for path in answers.canonical}
+        files = claims_files(answers, stub, self.checks, catches)
+        script = write_files(files) + put(self._record(request, files, False, "claims"), b'"$RECURVE_RESULT_FILE"')
+        finished = session.run(Command(SHELL, script, timeout_s=request.allowance.wall_s))
+        return replace(turn_of(finished, read_record(session), paid=False), detail="simulated: claims")
 
     def _is_right(self, request: TurnRequest, cycle: int) -> bool:
         """Whether the work is right after ``cycle``: right work stays right, wrong work may be repaired."""
@@ -94,7 +117,7 @@ class ScriptedAgent:
             "cost_usd": 0.0,
             "steps": 1,
             "declared_done": done,
-            "summary": f"simulated: wrote the {kind} solution",
+            "summary": f"simulated: wrote the {kind}" + ("" if kind == "claims" else " solution"),
         }
         return json.dumps(record).encode()
 

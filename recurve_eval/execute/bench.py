@@ -151,7 +151,7 @@ class Bench:
     def _settle(self, trial: Trial) -> None:
         if not trial.condition.paid:
             return
-        usage = trial.run.usage if trial.run is not None and trial.run.turns else None
+        usage = trial.usage if trial.run is not None and trial.run.turns else None
         if usage is None:
             self.spend.settle(trial.cell.cell_id, trial.attempt, None if trial.turns else 0.0, "unknown")
         else:

@@ -16,8 +16,8 @@ import os
 import resource
 import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recurve_eval.domain import JSON
@@ -71,6 +71,9 @@ class BubblewrapSandbox(Confined):
 
     def open(self, workspace: Path, scratch: Path, label: str) -> Session:
         return BubblewrapSession(self, workspace, scratch, label)
+
+    def offline(self) -> BubblewrapSandbox:
+        return replace(self, network="none", pass_env=[])
 
     def _network(self) -> str:
         if self.network not in ("none", "full"):
@@ -126,6 +129,8 @@ class BubblewrapSession(BaseSession):
         self._uid = UID_BASE + (os.getpid() * 97 + next(_uids)) % UID_RANGE if os.getuid() == 0 else None
         self._interpreter = sandbox.interpreter
         self._runs = 0
+        self._mounts: list[str] = []
+        self.isolated = sandbox.network == "none"
         super().__init__(sandbox, workspace, scratch, label)
         self._prefix = [_tool("bwrap"), *self._walls(sandbox)]
         self._suffix = ["--", *self._privileges(), *_limits(sandbox.limits())]
@@ -153,6 +158,17 @@ class BubblewrapSession(BaseSession):
         return [_tool("setpriv"), "--reuid", uid, "--regid", uid, "--clear-groups", "--inh-caps=-all",
                 "--bounding-set=-all", "--no-new-privs", "--"]  # fmt: skip
 
+    def guard(self, read_only: Sequence[str], writable: Sequence[str] = ()) -> None:
+        """See :class:`recurve_eval.ports.Guarded`. Raises SandboxError where a part is no real directory."""
+        mounts = []
+        for option, paths in (("--ro-bind", read_only), ("--bind", writable)):
+            for path in paths:
+                place = self._workspace / path
+                if not place.is_dir() or place.resolve() != self._workspace.resolve() / path:
+                    raise SandboxError(f"'{path}' is no directory of the workspace: it cannot be mounted")
+                mounts += [option, str(place), f"{WORKSPACE}/{path}".rstrip("/")]
+        self._mounts = mounts
+
     def _start(self, command: Command) -> BwrapChild:
         if self._uid is not None:
             for place in (self._workspace, self._scratch):
@@ -160,7 +176,7 @@ class BubblewrapSession(BaseSession):
         argv = [self._interpreter if word == "{python}" else word for word in command.argv]
         environment = self._sandbox.environment(PATH, SCRATCH, self._token, command.env)
         self._runs += 1
-        return BwrapChild(self._prefix, [*self._suffix, *argv], environment, self._accounts())
+        return BwrapChild([*self._prefix, *self._mounts], [*self._suffix, *argv], environment, self._accounts())
 
     def _accounts(self) -> dict[str, bytes]:
         """The password and group files that the agent sees: itself, root and nobody."""

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,10 @@ class ProcessSandbox(Confined):
 
     def open(self, workspace: Path, scratch: Path, label: str) -> Session:
         return ProcessSession(self, workspace, scratch, label)
+
+    def offline(self) -> ProcessSandbox:
+        """Without the agent's credentials; the network cannot be taken away here."""
+        return replace(self, pass_env=[])
 
 
 class ProcessSession(BaseSession):

@@ -1,0 +1,65 @@
+"""External stopping by claims: GREEN declares, the budget refuses, a rejection goes back to the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from recurve_eval.controllers.endings import ended_badly
+from recurve_eval.domain import JSON, Decision, Finding, GateVerdict, Phase, StopReason
+from recurve_eval.errors import InfraError
+from recurve_eval.ports import LoopState
+
+
+@dataclass
+class Gate:
+    """Every binding component GREEN declares the work done.
+
+    Claims that are never admitted end the cell as ``process_failed``: operating the gate failed, which is
+    not the gate catching bad work.
+
+    Attributes
+    ----------
+    preamble : str
+        Opens the refusal of work; the component's one line and its bounded output follow.
+    admission_preamble : str
+        Opens the refusal of claims.
+    """
+
+    name: str = "gate"
+    preamble: str = "Your work was checked and is not accepted yet."
+    admission_preamble: str = "Your claims were checked and are not admitted yet."
+
+    @property
+    def runs_gate(self) -> bool:
+        return True
+
+    def pins(self) -> Mapping[str, JSON]:
+        return {}
+
+    def decide(self, state: LoopState) -> Decision:
+        bad = ended_badly(state)
+        if bad:
+            return bad
+        if not any(f.binding for f in state.findings):
+            raise InfraError(f"controller '{self.name}' has no binding check to decide by")
+        refused = [f for f in state.findings if f.binding and f.verdict is not GateVerdict.GREEN]
+        return self._of_claims(state, refused) if state.phase is Phase.AUTHOR else self._of_work(state, refused)
+
+    def _of_claims(self, state: LoopState, refused: Sequence[Finding]) -> Decision:
+        if not refused and state.exhausted is None:
+            return Decision(stop=False, source="gate")
+        if not refused:
+            return Decision(stop=True, source="gate", reason=StopReason(f"budget_{state.exhausted}"))
+        if state.exhausted is not None or state.author_left <= 0 or not state.turn.repairable:
+            return Decision(stop=True, source="gate", reason=StopReason.PROCESS_FAILED)
+        return Decision(stop=False, source="gate", feedback=f"{self.admission_preamble}\n\n{refused[0].message}\n")
+
+    def _of_work(self, state: LoopState, refused: Sequence[Finding]) -> Decision:
+        if not refused:
+            return Decision(stop=True, declared=True, source="gate", reason=StopReason.GATE_GREEN)
+        if state.exhausted is not None:
+            return Decision(stop=True, source="gate", reason=StopReason(f"budget_{state.exhausted}"))
+        if state.cycle >= state.budget.max_cycles or not state.turn.repairable:
+            return Decision(stop=True, source="gate", reason=StopReason.MAX_CYCLES)
+        return Decision(stop=False, source="gate", feedback=f"{self.preamble}\n\n{refused[0].message}\n")

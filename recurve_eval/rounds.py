@@ -1,0 +1,80 @@
+"""The gate's side of a conversation: phases, what a prompt opens with, rounds of findings, audits at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from recurve_eval.domain import Finding, GateVerdict, Phase
+from recurve_eval.ports import Auditor, GateComponent, GateContext, Observation, Staged
+
+
+@dataclass
+class Rounds:
+    """The components of one cell, and how far its conversation has come."""
+
+    components: Sequence[GateComponent]
+    auditors: Sequence[Auditor]
+    context: GateContext
+    note: Callable[[Finding], Any]
+    findings: list[tuple[Finding, ...]] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    author_left: int = 0
+
+    def open(self) -> None:
+        """Prepare the workspace. An author phase comes first where a component asks for one."""
+        for component in self.components:
+            component.prepare(self.context)
+        self.author_left = max((s.author_turns for s in self._staged), default=0)
+        self.context.record.phase = Phase.AUTHOR if self.author_left else Phase.SCULPT
+
+    @property
+    def phase(self) -> Phase:
+        return self.context.record.phase
+
+    @property
+    def _staged(self) -> list[Staged]:
+        return [c for c in self.components if isinstance(c, Staged)]
+
+    def before(self) -> str:
+        """Set the next turn up; what its prompt opens with."""
+        return "\n\n".join(text for s in self._staged if (text := s.before(self.context)))
+
+    def after(self) -> None:
+        """Put right what the turn's phase did not permit."""
+        if self.phase is Phase.AUTHOR:
+            self.author_left -= 1
+        for staged in self._staged:
+            staged.after(self.context)
+
+    def judge(self) -> tuple[Finding, ...]:
+        """One round: in the author phase over the claims, else over the work; ends at the first binding refusal."""
+        found: list[Finding] = []
+        for component in self._staged if self.phase is Phase.AUTHOR else self.components:
+            look = component.admit if self.phase is Phase.AUTHOR else component.check  # type: ignore[union-attr]
+            found.append(look(self.context))
+            self.note(found[-1])
+            if found[-1].binding and found[-1].verdict is not GateVerdict.GREEN:
+                break
+        self.findings.append(tuple(found))
+        return tuple(found)
+
+    def advance(self, findings: Sequence[Finding]) -> bool:
+        """Move on to the work once the claims are admitted, or no turn is left to mend them; True when moved."""
+        if self.phase is not Phase.AUTHOR:
+            return False
+        admitted = bool(findings) and not refusals(findings)
+        if admitted or self.author_left <= 0:
+            self.context.record.phase = Phase.SCULPT
+            return True
+        return False
+
+    def audit(self) -> None:
+        """Let the auditors look, now that everything is decided."""
+        self.observations += [auditor.observe(self.context) for auditor in self.auditors]
+
+
+def refusals(findings: Sequence[Finding]) -> list[Finding]:
+    """The binding findings that are not GREEN."""
+    return [f for f in findings if f.binding and f.verdict is not GateVerdict.GREEN]
