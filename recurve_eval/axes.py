@@ -84,7 +84,7 @@ def labels(config: Mapping[str, Any], swept: Sequence[tuple[str, str]], simulate
     """
     suffix: dict[str, list[str]] = {}
     for key, value in swept:
-        if key not in ("arm", "task", "model", "agent", "budget", "seed", "experiment"):
+        if key not in ("arm", "task", "task.variant", "model", "agent", "budget", "seed", "experiment"):
             suffix.setdefault(AXIS_OF[_head(key)], []).append(f"{key}={value}")
 
     def label(axis: str, name: str) -> str:
@@ -92,7 +92,7 @@ def labels(config: Mapping[str, Any], swept: Sequence[tuple[str, str]], simulate
 
     model = config["model"]["name"] if simulated or not config["model"]["simulated"] else "unnamed"
     return Coordinates(
-        benchmark=label("benchmark", config["task"]["name"]),
+        benchmark=label("benchmark", _half(config["task"])),
         task_id="",
         model=label("model", model),
         agent=label("agent", config["agent"]["name"]),
@@ -100,3 +100,9 @@ def labels(config: Mapping[str, Any], swept: Sequence[tuple[str, str]], simulate
         budget=label("budget", config["budget"]["name"]),
         seed=int(config["seed"]),
     )
+
+
+def _half(task: Mapping[str, Any]) -> str:
+    """A benchmark's name; its impossible half is labelled apart, so that the two are never averaged."""
+    variant = task.get("variant", "solvable")
+    return str(task["name"]) if variant == "solvable" else f"{task['name']}-{variant}"

@@ -138,10 +138,19 @@ class KnownBad:
 
 @dataclass(frozen=True, slots=True)
 class Solutions:
-    """A task's canonical solution and its known-bad ones. Never shown to a real agent."""
+    """A task's canonical solution and its known-bad ones. Never shown to a real agent.
+
+    ``impossible`` says why no submission can pass. Such a task has no canonical solution, and its known-bad
+    ones are the attempts that are known.
+    """
 
     canonical: Mapping[str, bytes]
     known_bad: tuple[KnownBad, ...] = ()
+    impossible: str = ""
+
+    def __post_init__(self) -> None:
+        if self.impossible and (self.canonical or not self.known_bad):
+            raise ValueError("an impossible task has attempts that fail and no canonical solution")
 
 
 @dataclass(frozen=True, slots=True)

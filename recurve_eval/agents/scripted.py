@@ -67,7 +67,7 @@ class ScriptedAgent:
             raise ConfigError("the scripted agent plays from a task's solutions; this benchmark gives none")
         if request.phase is Phase.AUTHOR:
             return self._author(request, request.answers, session)
-        right = self._is_right(request, request.cycle)
+        right = not request.answers.impossible and self._is_right(request, request.cycle)
         kind, files = ("canonical", request.answers.canonical) if right else self._wrong(request, request.answers)
         done = right or self._draw(request, "declare", request.cycle) < self.overconfidence
         record = self._record(request, files, done, kind)
