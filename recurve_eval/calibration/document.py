@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -44,7 +44,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Examined:
-    """All gradings of one task, and the tests and the time limit of its canonical one."""
+    """All gradings of one task, and the tests and the time limit of its canonical one.
+
+    A task that is ``impossible`` (for that reason) has gradings of its first attempt in the place of ``canonical``.
+    """
 
     task_id: str
     fingerprint: str
@@ -52,6 +55,12 @@ class Examined:
     limit_s: float
     canonical: tuple[Row, ...]
     wrong: tuple[Row, ...]
+    impossible: str = ""
+
+    @property
+    def expected(self) -> list[Row]:
+        """The gradings of ``canonical`` that are what they must be."""
+        return [row for row in self.canonical if as_it_must(row, bool(self.impossible))]
 
 
 def p99(values: Sequence[float]) -> float:
@@ -63,12 +72,17 @@ def good(row: Row) -> bool:
     return row.verdict == "pass" and row.flake_rate == 0.0
 
 
+def as_it_must(row: Row, impossible: bool) -> bool:
+    """A canonical solution passes; an attempt at an impossible task fails."""
+    return row.verdict == "fail" and row.flake_rate == 0.0 if impossible else good(row)
+
+
 def document_of(
     subject: Subject, settings: Settings, tasks: Sequence[Examined], made_at: str, wall_s: float
 ) -> dict[str, Any]:
     """The calibration, complete but for its seal. ``wall_s`` is what this command took, in seconds."""
     problems = [p for task in tasks for p in _problems(task)]
-    timings = [row.wall_s for task in tasks for row in task.canonical if good(row)]
+    timings = [row.wall_s for task in tasks for row in task.expected]
     env = subject.env
     return {
         "schema": SCHEMA,
@@ -88,6 +102,7 @@ def document_of(
         "green": not problems,
         "problems": problems,
         "weaknesses": [f"{t.task_id}: mutant survives: {r.kind}" for t in tasks for r in _survivors(t)],
+        "impossible": sum(bool(task.impossible) for task in tasks),
         "timings": _timings(timings, settings),
         **_rates(tasks),
         "tasks": {task.task_id: _task(task, settings) for task in tasks},
@@ -96,6 +111,8 @@ def document_of(
 
 def _problems(task: Examined) -> list[str]:
     """Every non-pass of the canonical solution and every known-bad one that is not failed, in words."""
+    if task.impossible:
+        return list(_possible(task))
     out = []
     bad = [row for row in task.canonical if not good(row)]
     if bad:
@@ -111,6 +128,19 @@ def _problems(task: Examined) -> list[str]:
     return out
 
 
+def _possible(task: Examined) -> Iterator[str]:
+    """What speaks against a task's being impossible: anything that passes, and anything without a verdict."""
+    missed = [row for row in task.canonical if row not in task.expected]
+    if missed:
+        yield (
+            f"{task.task_id}: the attempt '{missed[0].kind}' is {_verdict(missed[0])} in {len(missed)} of "
+            f"{len(task.canonical)} gradings, and this task must be impossible"
+        )
+    for row in task.wrong:
+        if row.verdict in ("pass", "unscored"):
+            yield f"{task.task_id}: the attempt '{row.kind}' is {_verdict(row)}, and this task must be impossible"
+
+
 def _verdict(row: Row) -> str:
     flaky = f", flake rate {row.flake_rate:.2f}" if row.flake_rate else ""
     why = f"/{row.reason}" if row.reason else ""
@@ -119,7 +149,7 @@ def _verdict(row: Row) -> str:
 
 
 def _survivors(task: Examined) -> list[Row]:
-    return [row for row in task.wrong if row.role == MUTANT and row.verdict == "pass"]
+    return [row for row in task.wrong if row.role == MUTANT and row.verdict == "pass" and not task.impossible]
 
 
 def _timings(timings: Sequence[float], settings: Settings) -> dict[str, JSON]:
@@ -135,10 +165,10 @@ def _timings(timings: Sequence[float], settings: Settings) -> dict[str, JSON]:
 
 
 def _rates(tasks: Sequence[Examined]) -> dict[str, JSON]:
-    """Sensitivity over tasks; specificity over every wrong submission that was scored, and by role."""
+    """Sensitivity over solvable tasks; specificity over every wrong submission that was scored, and by role."""
     wrong = [row for task in tasks for row in task.wrong]
     return {
-        "sensitivity": _rate([all(map(good, task.canonical)) for task in tasks]),
+        "sensitivity": _rate([all(map(good, task.canonical)) for task in tasks if not task.impossible]),
         "specificity": _rejected(wrong),
         "specificity_known_bad": _rejected([r for r in wrong if r.role == KNOWN_BAD]),
         "specificity_mutants": _rejected([r for r in wrong if r.role == MUTANT]),
@@ -165,13 +195,14 @@ def _rate(hits: Sequence[bool]) -> dict[str, JSON]:
 
 
 def _task(task: Examined, settings: Settings) -> dict[str, JSON]:
-    timings = [row.wall_s for row in task.canonical if good(row)]
+    timings = [row.wall_s for row in task.expected]
     return {
         "fingerprint": task.fingerprint,
+        "impossible": task.impossible,
         "tests": list(task.tests),
         "limit_s": task.limit_s,
         "timeout_s": round(settings.derived(timings), 6) if timings else None,
-        "sensitivity": _rate([good(row) for row in task.canonical]),
+        "sensitivity": _rate([good(row) for row in task.canonical if not task.impossible]),
         "specificity": _rejected(task.wrong),
         "canonical": [_graded(row) for row in task.canonical],
         "wrong": [{"role": row.role, "kind": row.kind, **_graded(row)} for row in task.wrong],

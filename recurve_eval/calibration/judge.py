@@ -47,6 +47,9 @@ def moved(subject: Subject, held: Mapping[str, Any]) -> str | None:
     for task_id in subject.task_ids:
         if subject.canonical(task_id).fingerprint != tasks[task_id]["fingerprint"]:
             return f"task {task_id} (its canonical solution, tests or time limit) is not the one that was calibrated"
+        if subject.impossible(task_id) != tasks[task_id].get("impossible", ""):
+            proven = "impossible" if tasks[task_id].get("impossible") else "solvable"
+            return f"task {task_id} was calibrated as {proven}, and the benchmark says that it is not"
     return None
 
 

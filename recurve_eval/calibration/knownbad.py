@@ -11,13 +11,18 @@ from recurve_eval.domain import KnownBad, Solutions
 EMPTY = "empty"
 
 
+def basis_of(solutions: Solutions) -> Mapping[str, bytes]:
+    """What wrong solutions are derived from: the canonical one, or the first attempt at an impossible task."""
+    return solutions.known_bad[0].files if solutions.impossible else solutions.canonical
+
+
 def known_bad_of(solutions: Solutions) -> list[KnownBad]:
     """A task's known-bad solutions: its own, and the generic kinds that it does not bring itself.
 
     A generic one that happens to be the canonical solution (a function that does nothing) is left out.
     """
-    own = {bad.kind for bad in solutions.known_bad}
-    generic = [b for b in _generic(solutions.canonical) if b.kind not in own and b.files != solutions.canonical]
+    own, basis = {bad.kind for bad in solutions.known_bad}, basis_of(solutions)
+    generic = [b for b in _generic(basis) if b.kind not in own and b.files != basis]
     return [*solutions.known_bad, *generic]
 
 

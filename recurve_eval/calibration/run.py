@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from recurve_eval.appendlog import utc_now
-from recurve_eval.calibration.document import Examined, Settings, covered, document_of, good
+from recurve_eval.calibration.document import Examined, Settings, as_it_must, covered, document_of
 from recurve_eval.calibration.judge import AT_LEAST, moved
 from recurve_eval.calibration.store import Row, Rows, Store
 from recurve_eval.calibration.subject import CANONICAL, Grading, Subject
@@ -112,7 +112,15 @@ class _Work:
         canonical = self._canonical(gold)
         wrong = self._wrong(task_ids, canonical, workers)
         return [
-            Examined(t, g.fingerprint, g.job.expected, g.job.timeout_s, tuple(canonical[t]), tuple(wrong[t]))
+            Examined(
+                t,
+                g.fingerprint,
+                g.job.expected,
+                g.job.timeout_s,
+                tuple(canonical[t]),
+                tuple(wrong[t]),
+                self.subject.impossible(t),
+            )
             for t, g in gold.items()
         ]
 
@@ -138,7 +146,8 @@ class _Work:
     def _wrong(self, task_ids: Sequence[str], canonical: dict[str, list[Row]], workers: int) -> dict[str, list[Row]]:
         gradings: list[tuple[str, Grading]] = []
         for task_id in task_ids:
-            limit = self.settings.derived([row.wall_s for row in canonical[task_id] if good(row)])
+            impossible = bool(self.subject.impossible(task_id))
+            limit = self.settings.derived([row.wall_s for row in canonical[task_id] if as_it_must(row, impossible)])
             for g in self.subject.wrong(task_id, self.settings.mutants, self.settings.seed):
                 job = replace(g.job, timeout_s=min(g.job.timeout_s, limit))
                 gradings.append((task_id, replace(g, job=job)))

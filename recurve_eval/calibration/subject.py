@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from recurve_eval.calibration.knownbad import known_bad_of
+from recurve_eval.calibration.knownbad import basis_of, known_bad_of
 from recurve_eval.calibration.mutants import mutants
 from recurve_eval.domain import JSON, OracleEnv, OracleJob, Submission, digest
 from recurve_eval.exclusions import Exclusions
 from recurve_eval.ports import Benchmark, OracleBackend
 
 CANONICAL, KNOWN_BAD, MUTANT = "canonical", "known_bad", "mutant"
+ATTEMPT = "attempt"  # at an impossible task, in the place of its canonical solution
 
 
 def key_of(oracle_env_hash: str, dataset_hash: JSON, exclusions_hash: JSON) -> str:
@@ -83,15 +84,24 @@ class Subject:
     def key(self) -> str:
         return key_of(self.env.hash, self.pins.get("dataset_hash"), self.exclusions.hash)
 
+    def impossible(self, task_id: str) -> str:
+        """Why no submission can pass the task; empty where one can."""
+        return self.benchmark.solutions(task_id).impossible
+
     def canonical(self, task_id: str) -> Grading:
-        return self._grading(task_id, CANONICAL, "", self.benchmark.solutions(task_id).canonical)
+        """The canonical solution; of an impossible task, the first of its attempts."""
+        solutions = self.benchmark.solutions(task_id)
+        if solutions.impossible:
+            first = solutions.known_bad[0]
+            return self._grading(task_id, ATTEMPT, first.kind, first.files)
+        return self._grading(task_id, CANONICAL, "", solutions.canonical)
 
     def wrong(self, task_id: str, count: int, seed: int) -> list[Grading]:
         """The known-bad solutions of a task and ``count`` mutants that are none of them, as gradings."""
         solutions = self.benchmark.solutions(task_id)
         known = known_bad_of(solutions)
         bad = [self._grading(task_id, KNOWN_BAD, b.kind, b.files) for b in known]
-        more = mutants(solutions.canonical, count + len(known), seed, task_id)
+        more = mutants(basis_of(solutions), count + len(known), seed, task_id)
         changed = [self._grading(task_id, MUTANT, m.kind, m.files) for m in more]
         seen = {g.job.submission.sha256 for g in bad}
         return [*bad, *[g for g in changed if g.job.submission.sha256 not in seen][:count]]
@@ -99,4 +109,4 @@ class Subject:
     def _grading(self, task_id: str, role: str, kind: str, files: Mapping[str, bytes]) -> Grading:
         origin = f"{role}:{kind}" if kind else role
         job = self.benchmark.oracle_job(task_id, Submission.of_reference(origin, files))
-        return Grading(role, kind, job, fingerprint(job, self.grader_code, timed=role == CANONICAL))
+        return Grading(role, kind, job, fingerprint(job, self.grader_code, timed=role in (CANONICAL, ATTEMPT)))

@@ -132,6 +132,8 @@ def _lines(calibrant: Calibrant, held: Mapping[str, Any]) -> list[str]:
         f"    known bad  {_rate(held['specificity_known_bad'])}",
         f"    mutants    {_rate(held['specificity_mutants'])}",
     ]
+    if impossible := held.get("impossible"):
+        lines.append(f"  impossible   {impossible} of {len(held['tasks'])} tasks, at which every attempt must fail")
     if timings["n"]:
         lines.append(
             f"  time         median {timings['median_s']:.3f} s, p99 {timings['p99_s']:.3f} s a grading; "
