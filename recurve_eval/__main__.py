@@ -17,6 +17,7 @@ usage: recurve-eval VERB [overrides]
   plan      expand and pin the matrix; print cells, cost ceiling and the smallest visible effect
   calibrate grade solutions known good and known bad; paid cells need the oracle proven
   oracle    build, lock, verify or attack the grader
+  task      list and show tasks; make and check your own
   status    what is sealed, running and spent
   analyze   results to summary.md and summary.json
   mirror    send the tracker what it lacks
@@ -65,13 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    from recurve_eval.cli import calibrate, completion, hydra_verbs, oracle, verbs
+    from recurve_eval.cli import calibrate, completion, hydra_verbs, oracle, task, verbs
 
     table: dict[str, Callable[[list[str]], int]] = {
         "run": hydra_verbs.run,
         "plan": hydra_verbs.plan,
         "calibrate": calibrate.calibrate,
         "oracle": oracle.oracle,
+        "task": task.task,
         "status": verbs.status,
         "analyze": verbs.analyze,
         "mirror": verbs.mirror,

@@ -29,6 +29,7 @@ from recurve_eval.study import Study, agreed, code_of, hold_to_pins, subject_of
 __all__ = [
     "Calibrant",
     "Study",
+    "benchmark_of",
     "build_study",
     "calibrants",
     "compose",
@@ -103,6 +104,12 @@ def oracle_of(overrides: Sequence[str]) -> OracleBackend:
     """The one oracle that the overrides choose. Hydra must be initialised."""
     backend: OracleBackend = _Maker().make(compose(overrides)["oracle"])
     return backend
+
+
+def benchmark_of(overrides: Sequence[str]) -> Benchmark:
+    """The one benchmark that the overrides choose. Hydra must be initialised."""
+    benchmark: Benchmark = _Maker().make(compose(overrides)["task"])
+    return benchmark
 
 
 def oracle_from(node: Mapping[str, Any]) -> OracleBackend:

@@ -54,53 +54,64 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 
 def read_sheet(content: bytes, where: Path) -> TaskSheet:
-    """A task.yaml, checked key by key. Raises ConfigError or UnknownName, naming file and key."""
+    """A task.yaml, checked key by key. Raises ConfigError or UnknownName, naming file, line and key."""
     try:
         tree = yaml.load(content.decode("utf-8"), Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: not valid YAML: {' '.join(str(error).split())}") from None
+        mark = getattr(error, "problem_mark", None)
+        place = f"{where}:{mark.line + 1}" if mark else str(where)
+        raise ConfigError(f"{place}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(tree, dict):
         raise ConfigError(f"{where}: expected a mapping of keys, got {type(tree).__name__}")
-    known = [f.name for f in fields(TaskSheet)]
+    known, lines = [f.name for f in fields(TaskSheet)], lines_of(content)
     for key in tree:
         if key not in known:
-            raise UnknownName("key", key, known, str(where))
+            raise UnknownName("key", key, known, f"{where}:{lines[key]}")
     for key in ("schema", "id", "title", "statement", "capture", "module"):
         if key not in tree:
             raise ConfigError(f"{where}: key '{key}' is missing; known keys: {', '.join(known)}")
     if tree["schema"] != SCHEMA:
-        raise ConfigError(f"{where}: schema is {tree['schema']!r}, this version reads schema {SCHEMA}")
-    values = {key: _VALUES[key](key, value, where) for key, value in tree.items() if key != "schema"}
+        raise ConfigError(
+            f"{where}:{lines['schema']}: schema is {tree['schema']!r}, this version reads schema {SCHEMA}"
+        )
+    values = {key: _VALUES[key](key, value, f"{where}:{lines[key]}") for key, value in tree.items() if key != "schema"}
     return TaskSheet(schema=SCHEMA, **values)
 
 
-def _text(key: str, value: Any, where: Path) -> str:
+def lines_of(content: bytes) -> dict[str, int]:
+    """The line, from 1, of each key of a valid task.yaml."""
+    root = yaml.compose(content.decode("utf-8"), Loader=_Loader)
+    assert isinstance(root, yaml.MappingNode)
+    return {key.value: key.start_mark.line + 1 for key, _ in root.value}
+
+
+def _text(key: str, value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(f"{where}: '{key}' must be non-empty text; got {value!r}")
     return value
 
 
-def _name(key: str, value: Any, where: Path) -> str:
+def _name(key: str, value: Any, where: str) -> str:
     text = _text(key, value, where)
     if not _NAME.fullmatch(text):
         raise ConfigError(f"{where}: '{key}' may hold letters, digits, '.', '_', '-' and '/'; got {text!r}")
     return text
 
 
-def _dotted(key: str, value: Any, where: Path) -> str:
+def _dotted(key: str, value: Any, where: str) -> str:
     text = _text(key, value, where)
     if not all(word.isidentifier() for word in text.split(".")):
         raise ConfigError(f"{where}: '{key}' must be a Python name; got {text!r}")
     return text
 
 
-def _choice(key: str, value: Any, where: Path) -> str:
+def _choice(key: str, value: Any, where: str) -> str:
     if value not in DIFFICULTIES:
-        raise UnknownName(key, str(value), DIFFICULTIES, str(where))
+        raise UnknownName(key, str(value), DIFFICULTIES, where)
     return str(value)
 
 
-def _names(key: str, value: Any, where: Path) -> tuple[str, ...]:
+def _names(key: str, value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ConfigError(f"{where}: '{key}' must be a list; got {value!r}")
     names = tuple(_name(key, item, where) for item in value)
@@ -109,7 +120,7 @@ def _names(key: str, value: Any, where: Path) -> tuple[str, ...]:
     return names
 
 
-def _paths(key: str, value: Any, where: Path) -> tuple[str, ...]:
+def _paths(key: str, value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         raise ConfigError(f"{where}: '{key}' must be a non-empty list of paths; got {value!r}")
     for item in value:
@@ -121,13 +132,13 @@ def _paths(key: str, value: Any, where: Path) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _positive(key: str, value: Any, where: Path) -> float:
+def _positive(key: str, value: Any, where: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
         raise ConfigError(f"{where}: '{key}' must be a positive number; got {value!r}")
     return value
 
 
-def _positive_int(key: str, value: Any, where: Path) -> int:
+def _positive_int(key: str, value: Any, where: str) -> int:
     if not isinstance(value, int):
         raise ConfigError(f"{where}: '{key}' must be a whole number; got {value!r}")
     return int(_positive(key, value, where))

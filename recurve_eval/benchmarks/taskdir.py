@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from recurve_eval.benchmarks.sheet import TaskSheet, read_sheet
+from recurve_eval.benchmarks.sheet import TaskSheet, lines_of, read_sheet
 from recurve_eval.domain import CaptureSpec, KnownBad, Solutions, Task, digest
 from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.testids import unittest_ids
@@ -44,6 +44,11 @@ class TaskDirectory:
     def part(self, name: str) -> dict[str, bytes]:
         """The files below one of the parts, by their path in it."""
         return {path[len(name) + 1 :]: data for path, data in self.files.items() if path.startswith(f"{name}/")}
+
+    def at(self, key: str) -> str:
+        """Where task.yaml says ``key``, as FILE:LINE."""
+        line = lines_of(self.files["task.yaml"]).get(key)
+        return f"{self.where}/task.yaml" + (f":{line}" if line else "")
 
     @property
     def visible_tests(self) -> tuple[str, ...]:
@@ -75,7 +80,7 @@ class TaskDirectory:
 
 
 def read_set(root: Path) -> dict[str, TaskDirectory]:
-    """Every task below ``root``, by id, in the order of their directories' names.
+    """Every task below ``root``, by id, in the order of their directories' names; ``root`` may be a task itself.
 
     Raises
     ------
@@ -83,10 +88,8 @@ def read_set(root: Path) -> dict[str, TaskDirectory]:
         ``root`` is not a directory, holds no task, or a task in it is malformed; the message names the
         file, the key and what would be right.
     """
-    if not root.is_dir():
-        raise ConfigError(f"{root} is not a directory of tasks")
     tasks: dict[str, TaskDirectory] = {}
-    for folder in sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith((".", "__"))):
+    for folder in folders_of(root):
         task = read_task(folder)
         if task.sheet.id in tasks:
             other = tasks[task.sheet.id].where
@@ -95,6 +98,18 @@ def read_set(root: Path) -> dict[str, TaskDirectory]:
     if not tasks:
         raise ConfigError(f"{root} holds no task: expected one directory a task, each with a task.yaml")
     return tasks
+
+
+def folders_of(root: Path) -> list[Path]:
+    """The task directories of a set, sorted: those below ``root``, or ``root`` where it has a task.yaml itself.
+
+    Raises ConfigError where it is no directory.
+    """
+    if not root.is_dir():
+        raise ConfigError(f"{root} is not a directory of tasks")
+    if (root / "task.yaml").is_file():
+        return [root]
+    return sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith((".", "__")))
 
 
 def set_hash(tasks: Mapping[str, TaskDirectory]) -> str:
@@ -146,7 +161,8 @@ def _expected(held_out: Mapping[str, bytes], folder: Path) -> tuple[str, ...]:
         try:
             ids = unittest_ids(source, f"held_out/{path}")
         except (SyntaxError, ValueError) as error:
-            raise ConfigError(f"{folder}: held_out/{path} cannot be read: {error}") from None
+            line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+            raise ConfigError(f"{folder}/held_out/{path}{line}: cannot be read: {error}") from None
         for test in ids:
             if test in found:
                 raise ConfigError(f"{folder}: test {test} stands both in held_out/{found[test]} and in held_out/{path}")
@@ -162,7 +178,7 @@ def _check_layout(task: TaskDirectory) -> None:
     sheet, where = task.sheet, task.where
     stem = sheet.module.replace(".", "/")
     if not {f"{stem}.py", f"{stem}/__init__.py"} & set(sheet.capture):
-        raise ConfigError(f"{where}/task.yaml: module '{sheet.module}' is not captured; capture must name {stem}.py")
+        raise ConfigError(f"{task.at('module')}: module '{sheet.module}' is not captured; capture must name {stem}.py")
     public = task.part("public")
     contents = {hashlib.sha256(data).digest(): path for path, data in public.items() if data.strip()}
     for path, data in task.part("held_out").items():
@@ -173,7 +189,9 @@ def _check_layout(task: TaskDirectory) -> None:
         raise ConfigError(f"{where}: held_out/{sheet.module}.py has the name of the submission's module")
     for path in task.visible_tests:
         if path in sheet.capture:
-            raise ConfigError(f"{where}/task.yaml: capture names {path}, a visible test; a submission is not its tests")
+            raise ConfigError(
+                f"{task.at('capture')}: capture names {path}, a visible test; a submission is not its tests"
+            )
 
 
 def _check_solutions(task: TaskDirectory) -> None:
@@ -186,7 +204,7 @@ def _check_solutions(task: TaskDirectory) -> None:
     kinds = {path.split("/")[0] for path in task.part("known_bad")}
     for kind in sorted(kinds ^ set(task.sheet.faults)):
         lack = "is not among faults in task.yaml" if kind in kinds else "is named in faults but has no directory"
-        raise ConfigError(f"{where}: known_bad/{kind} {lack}")
+        raise ConfigError(f"{task.at('faults')}: known_bad/{kind} {lack}")
     parts = {"solution": solutions.canonical, **{f"known_bad/{bad.kind}": bad.files for bad in solutions.known_bad}}
     for label, files in parts.items():
         if not files:

@@ -134,12 +134,12 @@ WRONG: dict[str, Case] = {
         r"task\.yaml: key 'title' is missing",
     ),
     "key twice": ({"task.yaml": SHEET + "title: again\n"}, r"key 'title' is given twice.*line 8"),
-    "not YAML": ({"task.yaml": "a: [1\n"}, r"task\.yaml: not valid YAML.*line"),
+    "not YAML": ({"task.yaml": "a: [1\n"}, r"task\.yaml:\d+: not valid YAML.*line"),
     "not a mapping": ({"task.yaml": "- a\n"}, "expected a mapping"),
     "code in YAML": ({"task.yaml": SHEET + "tags: !!python/object/apply:os.getcwd []\n"}, "not valid YAML"),
     "other schema": (
         {"task.yaml": SHEET.replace("schema: 1", "schema: 2")},
-        "schema is 2, this version reads schema 1",
+        r"task\.yaml:1: schema is 2, this version reads schema 1",
     ),
     "blank statement": (
         {"task.yaml": SHEET.replace("Write double(n) in solution.py.", '" "')},
@@ -187,7 +187,7 @@ WRONG: dict[str, Case] = {
     "no test methods": ({"held_out/test_held_out.py": "import solution\n"}, "has no held-out tests"),
     "held-out syntax": (
         {"held_out/test_held_out.py": "def (:\n"},
-        r"held_out/test_held_out\.py cannot be read.*line 1",
+        r"held_out/test_held_out\.py:1: cannot be read.*line 1",
     ),
     "a test twice": (
         {"held_out/test_held_out.py": HELD_OUT.replace("test_none", "test_three")},
