@@ -117,7 +117,10 @@ class Task:
 
     ``visible_check`` is a command that judges a workspace by the task's visible tests (exit 0 good,
     anything else not); its word ``{python}`` stands for the sandbox's interpreter. ``protected``
-    names the public files that the check restores to their public content before it runs.
+    names the public files that the check restores to their public content before it runs. ``wall_s``
+    bounds the agent beside its budget, and within ``cancel_s`` of its end an agent must be gone (seconds;
+    None leaves it to the budget and the sandbox). ``network`` is the kind that the task asks of a
+    sandbox; empty asks for none.
     """
 
     id: str
@@ -126,6 +129,9 @@ class Task:
     capture: CaptureSpec
     visible_check: tuple[str, ...] | None = None
     protected: tuple[str, ...] = ()
+    wall_s: float | None = None
+    cancel_s: float | None = None
+    network: str = ""
 
 
 @dataclass(frozen=True, slots=True)
