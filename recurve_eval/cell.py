@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from recurve_eval import bounds, offline
 from recurve_eval.capture import capture
 from recurve_eval.domain import (
     AgentRun,
@@ -36,7 +37,7 @@ from recurve_eval.domain import (
     UnscoredReason,
     Usage,
 )  # fmt: skip
-from recurve_eval.errors import Interrupted, Leak, OracleError
+from recurve_eval.errors import InfraError, Interrupted, Leak, OracleError
 from recurve_eval.evidence import CellFiles
 from recurve_eval.plan import Condition
 from recurve_eval.ports import (
@@ -87,6 +88,7 @@ class Trial:
     cancelled: threading.Event
     task: Task | None = None
     leak_scan: str = "not_run"
+    parent: str | None = None  # hash of the parent workspace before the agent started
     turns: list[Turn] = field(default_factory=list)
     reviews: list[Turn] = field(default_factory=list)  # turns of reviewing agents, charged to the cell
     record: GateRecord = field(default_factory=GateRecord)
@@ -124,6 +126,7 @@ def run_cell(trial: Trial) -> Trial:
     try:
         _materialize(trial)
         _work(trial)
+        _prove_parent(trial)
         _capture(trial)
         _grade(trial)
     except Interrupted:
@@ -165,6 +168,7 @@ def _trouble(trial: Trial, error: BaseException) -> Grade:
 
 def _materialize(trial: Trial) -> None:
     task = trial.task = trial.parts.benchmark.task(trial.cell.at.task_id)
+    trial.parent = bounds.parent_of(trial.parts.benchmark)
     remove(trial.place)
     trial.place.mkdir(parents=True, mode=0o700)
     materialize(task, trial.workspace)
@@ -175,6 +179,16 @@ def _materialize(trial: Trial) -> None:
     trial.files.text("prompt.md", task.statement)
 
 
+def _prove_parent(trial: Trial) -> None:
+    """A world that reached beyond its workspace says nothing of any task. Raises InfraError."""
+    if trial.parent is None:
+        return
+    after = bounds.parent_of(trial.parts.benchmark)
+    trial.files.text("parent.json", bounds.parent_proof(trial.parent, after))
+    if after != trial.parent:
+        raise InfraError("the parent workspace was changed while the agent worked: its world was not held")
+
+
 def _work(trial: Trial) -> None:
     """The agent and its gate, inside one sandbox session that is gone when this returns."""
     assert trial.task is not None
@@ -183,6 +197,7 @@ def _work(trial: Trial) -> None:
     label = f"{trial.files.run_label}.{trial.cell.cell_id}.{trial.attempt}"
     session = trial.parts.sandbox.open(trial.workspace, scratch, label)
     trial.register(session)
+    session = offline.answering(session, trial.task, trial.parts.sandbox.attestation())
     try:
         rounds = trial.rounds = _rounds(trial, session, label)
         rounds.open()
@@ -197,10 +212,10 @@ def _work(trial: Trial) -> None:
 
 def _rounds(trial: Trial, session: Session, label: str) -> Rounds:
     sandbox = trial.parts.sandbox
-    offline = sandbox.offline() if isinstance(sandbox, Offline) else sandbox
+    unplugged = sandbox.offline() if isinstance(sandbox, Offline) else sandbox
 
     def open_session(workspace: Path, purpose: str) -> Session:
-        return _extra_session(trial, offline, workspace, f"{label}.{purpose}")
+        return _extra_session(trial, unplugged, workspace, f"{label}.{purpose}")
 
     def consult(agent: Agent, request: TurnRequest, workspace: Path, purpose: str) -> Turn:
         return _consult(trial, agent, request, _extra_session(trial, sandbox, workspace, f"{label}.{purpose}"))
@@ -225,9 +240,9 @@ def _extra_session(trial: Trial, sandbox: Sandbox, workspace: Path, label: str) 
 def _consult(trial: Trial, agent: Agent, request: TurnRequest, session: Session) -> Turn:
     """One turn of a reviewing agent, within what is left of the cell's budget and charged to it."""
     left = _remaining(Budget(**trial.condition.config["budget"]), trial)
-    bounds = {unit: _tighter(getattr(left, unit), getattr(request.allowance, unit)) for unit in UNITS}
+    least = {unit: _tighter(getattr(left, unit), getattr(request.allowance, unit)) for unit in UNITS}
     try:
-        turn = agent.run(replace(request, allowance=replace(request.allowance, **bounds)), session)
+        turn = agent.run(replace(request, allowance=replace(request.allowance, **least)), session)
     finally:
         session.close()
     trial.reviews.append(turn)
@@ -243,12 +258,15 @@ def _converse(trial: Trial, session: Session, rounds: Rounds) -> None:
     """Turns of the agent and rounds of the gate until the controller stops them."""
     task = rounds.context.task
     budget = Budget(**trial.condition.config["budget"])
+    budget = bounds.within(budget, task)
     feedback, cycle = "", 1
     while True:
         if trial.cancelled.is_set():
             raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
         prompt = _prompt(rounds.before(), feedback, task)
-        turn = trial.parts.agent.run(_request(trial, task, prompt, cycle, budget), session)
+        request = _request(trial, task, prompt, cycle, budget)
+        turn = trial.parts.agent.run(request, session)
+        bounds.hold_to_end(task, turn, request.allowance.wall_s)
         trial.turns.append(turn)
         trial.files.turn(len(trial.turns), prompt, turn, task.statement)
         findings = _gather(trial, rounds, turn)

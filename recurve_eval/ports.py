@@ -52,6 +52,14 @@ class Benchmark(Protocol):
     def oracle_job(self, task_id: str, submission: Submission) -> OracleJob: ...
 
 
+@runtime_checkable
+class Parented(Protocol):
+    """A benchmark whose workspaces start as copies of a directory that no cell may change."""
+
+    def parent_hash(self) -> str:
+        """Hash over that directory as it is now. Raises ConfigError where it is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One command for a sandbox. The word ``{python}`` in argv becomes the sandbox's interpreter."""
@@ -329,5 +337,6 @@ class Statistic(Protocol):
 
 __all__ = [
     "Agent", "AgentRun", "Benchmark", "Command", "Completed", "Controller", "GateComponent", "GateContext",
-    "LeakScanner", "LoopState", "OracleBackend", "Sandbox", "Session", "Statistic", "Tracker", "TurnRequest",
+    "LeakScanner", "LoopState", "OracleBackend", "Parented", "Sandbox", "Session", "Statistic", "Tracker",
+    "TurnRequest",
 ]  # fmt: skip

@@ -22,7 +22,10 @@ from recurve_eval.locks import locked
 from recurve_eval.plan import Plan
 from recurve_eval.ports import Benchmark, OracleBackend
 
-KERNEL = ("domain", "ports", "cell", "capture", "leak", "workspace", "testids", "results", "plan", "rounds", "tiers")
+KERNEL = (
+    "domain", "ports", "cell", "rounds", "bounds", "offline", "tiers", "capture", "leak", "workspace", "testids",
+    "results", "plan",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
-from recurve_eval.benchmarks.permutation_model import Map, Model, cases
+from recurve_eval.benchmarks.permutation_model import Map, Model, cases, outcomes
 
 VARIANTS = 12
 _PAIR = "        return _after(outer, inner)\n"
@@ -34,12 +35,13 @@ class Fault:
             raise ValueError(f"fault {self.kind}: the source does not have its place exactly once")
         return source.replace(self.old, self.new)
 
-    @property
+    @cached_property
     def fails(self) -> tuple[str, ...]:
-        right, wrong = Model(), self.model()
-        return tuple(case.id for case in cases() if case.outcome(right) != case.outcome(wrong))
+        wrong = self.model()
+        return tuple(case.id for case, right in zip(cases(), outcomes(), strict=True) if case.outcome(wrong) != right)
 
 
+@cache
 def regression() -> Fault:
     """The fault of the public statement: binary composition runs in the wrong direction."""
 
@@ -49,6 +51,7 @@ def regression() -> Fault:
     return _fault("wrong_direction", _PAIR, "        return _after(inner, outer)\n", pair=pair)
 
 
+@cache
 def drawn(seed: int) -> tuple[Fault, ...]:
     """The variants of a seed: which faults of the catalogue, in which order, with which numbers in them."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 Map = dict[int, int]
@@ -85,9 +86,17 @@ class Case:
             return type(error).__name__
 
 
+@cache
 def cases() -> tuple[Case, ...]:
-    """Every check, in the checker's order of kinds."""
+    """Every check."""
     return tuple(_cases())
+
+
+@cache
+def outcomes() -> tuple[Any, ...]:
+    """What each check must see, in the order of ``cases``."""
+    right = Model()
+    return tuple(case.outcome(right) for case in cases())
 
 
 def binary() -> tuple[str, ...]:

@@ -22,7 +22,11 @@ from recurve_eval.resources import conf_dir
 
 OPTIONS = sorted(conf_dir().glob("task/*.yaml"))
 DEMO_TASKS = DemoBenchmark().root()
-GRADED = {"demo": 1000, "directory": 3}  # tasks of a benchmark that are run here; `calibrate` grades all of any
+GRADED = {
+    "demo": 1000,
+    "directory": 3,
+    "permutation": 2,
+}  # tasks of a benchmark that are run here; `calibrate` grades all of any
 
 # What an option cannot know: where the user's own data lies.
 GIVEN: dict[str, dict[str, Any]] = {"directory": {"path": str(DEMO_TASKS)}}
