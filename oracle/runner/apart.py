@@ -11,10 +11,11 @@ from __future__ import annotations
 import builtins
 import sys
 import types
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from . import plain, wire
-from .conventions import CONVENTIONS, HarnessFault, Stage, describe
+from .catalogue import CONVENTIONS
+from .conventions import HarnessFault, Stage, describe
 from .heldout import HeldOut, Watch
 from .report import Channel
 from .shared import NotLoaded, flush, load_submission
@@ -43,6 +44,8 @@ def serve(fd: int, module_name: str, work: str) -> None:
             return
         if "get" in request:
             send(fd, _get(module, request["get"], encode))
+        elif "inputs" in request:
+            _stream(fd, module, request, encode, decode)
         else:
             send(fd, _call(module, request, encode, decode))
 
@@ -62,6 +65,24 @@ def _call(module: Any, request: Any, encode: Callable[..., Any], decode: Callabl
     except BaseException as error:
         return {"raised": [kind.__name__ for kind in type(error).__mro__], "text": describe(error)}
     return {"value": value, "after": _altered(request["args"], arguments, encode)}
+
+
+def _stream(fd: int, module: Any, request: Any, encode: Callable[..., Any], decode: Callable[..., Any]) -> None:
+    """One answer for each input, in order; small ones are sent together."""
+    held, frame, write_all = bytearray(), wire.frame, wire.write_all
+    for arguments in request["inputs"]:
+        try:
+            answer = {"value": encode(getattr(module, request["of"])(*decode(arguments)))}
+        except BaseException as error:
+            answer = {"raised": describe(error)}
+        held += frame(answer)
+        if len(held) > _TOGETHER:
+            write_all(fd, held)
+            held = bytearray()
+    write_all(fd, held)
+
+
+_TOGETHER = 16 * 1024
 
 
 def _altered(before: Any, arguments: Any, encode: Callable[..., Any]) -> Any:
@@ -124,11 +145,19 @@ class Line:
         return answer
 
     def ask(self, request: Any) -> dict[str, Any]:
+        self._send(request)
+        return self.receive()
+
+    def stream(self, request: Any, count: int) -> Iterator[dict[str, Any]]:
+        """``count`` answers to one request, each taken when it is asked for."""
+        self._send(request)
+        return (self.receive() for _ in range(count))
+
+    def _send(self, request: Any) -> None:
         try:
             wire.send(self._fd, request)
         except wire.Closed as error:
             raise CandidateError("the candidate's process ended: %s" % error) from None
-        return self.receive()
 
     def encode(self, value: Any) -> Any:
         try:

@@ -17,7 +17,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from .heldout import HeldOut, Watch, Wrong, twin
 from .report import Channel
 
-_dice = random.SystemRandom()
+dice = random.SystemRandom()
 
 
 class Stage(NamedTuple):
@@ -49,10 +49,10 @@ class MustFail(unittest.TestCase):
     """Each method is false whatever the submission does; a pass means that something here lies."""
 
     def false(self) -> None:
-        self.assertTrue(not _dice.random() < 2)
+        self.assertTrue(not dice.random() < 2)
 
     def different(self) -> None:
-        value = _dice.choice([1, "a", [1], {"a": 1}, 1.5])
+        value = dice.choice([1, "a", [1], {"a": 1}, 1.5])
         self.assertEqual(value, twin(value))
 
     def unguessable(self) -> None:
@@ -62,7 +62,7 @@ class MustFail(unittest.TestCase):
         self.fail("on purpose")
 
 
-_CANARIES = ("false", "different", "unguessable", "failing")
+CANARIES = ("false", "different", "unguessable", "failing")
 
 
 class Result(unittest.TestResult):
@@ -133,8 +133,8 @@ def run_unittest(stage: Stage, load_submission: Callable[[], Any]) -> None:
     loader = unittest.TestLoader()
     for stem in sorted(stage.held.code()):
         suites += loader.loadTestsFromModule(stage.held.load(stem))
-    for name in _CANARIES:
-        suites.insert(_dice.randrange(len(suites) + 1), MustFail(name))
+    for name in CANARIES:
+        suites.insert(dice.randrange(len(suites) + 1), MustFail(name))
     unittest.TestSuite(suites).run(Result(stage))
 
 
@@ -151,7 +151,7 @@ def run_check(stage: Stage, load_submission: Callable[[], Any]) -> None:
     if _attempt(check, lambda *a, **k: Wrong()) is None:
         raise HarnessFault("check() passes a candidate that returns a meaningless object")
     submission = load_submission()
-    before = _dice.random() < 0.5
+    before = dice.random() < 0.5
     if before:
         _canary(stage, check)
     challenge = stage.channel.ask("start", id="check")
@@ -159,7 +159,7 @@ def run_check(stage: Stage, load_submission: Callable[[], Any]) -> None:
     _accuse(stage)
     outcome = "passed" if error is None else "failed"
     stage.channel.tell("end", id="check", outcome=outcome, message=error or "", challenge=challenge)
-    if not before or _dice.random() < 0.5:
+    if not before or dice.random() < 0.5:
         _canary(stage, check)
 
 
@@ -180,6 +180,3 @@ def _accuse(stage: Stage) -> None:
     changed = stage.changed()
     if changed:
         stage.channel.tell("tamper", what=changed)
-
-
-CONVENTIONS = {"unittest": run_unittest, "check": run_check}

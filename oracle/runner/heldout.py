@@ -130,6 +130,7 @@ class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, files: dict[str, bytes], watch: Watch | None) -> None:
         self._watch, self._watch_name = watch, "_" + os.urandom(8).hex() if watch else None
+        self.data = {path: content for path, content in files.items() if not path.endswith(".py")}
         self._sources = {os.path.basename(path)[:-3]: source for path, source in files.items() if path.endswith(".py")}
 
     def code(self) -> dict[str, types.CodeType]:
@@ -138,6 +139,9 @@ class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             stem: compiled(source, "<held-out %s>" % stem, self._watch_name) for stem, source in self._sources.items()
         }
         return self._code
+
+    def source(self, stem: str) -> bytes:
+        return self._sources[stem]
 
     def load(self, stem: str, **names: Any) -> types.ModuleType:
         module = types.ModuleType("m" + os.urandom(12).hex())

@@ -11,7 +11,8 @@ import sys
 from typing import Any
 
 from . import guard
-from .conventions import CONVENTIONS, HarnessFault, Stage, describe
+from .catalogue import CONVENTIONS
+from .conventions import HarnessFault, Stage, describe
 from .heldout import HeldOut, Watch
 from .report import Channel
 

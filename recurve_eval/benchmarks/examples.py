@@ -53,6 +53,62 @@ def script(given: str, examples: Sequence[str]) -> bytes:
     return _SCRIPT.format(given=given, examples=listed).encode()
 
 
+_SUITE = '''"""The task's visible tests. Exit 0 when all hold; else 1, with one line for the first that does not."""
+
+import sys
+import traceback
+
+# What the task gives before the function: it precedes solution.py here exactly as it does in grading.
+GIVEN = {given!r}
+
+TESTS = {tests}
+
+
+def main():
+    scope = {{"__name__": "solution"}}
+    try:
+        exec(GIVEN, scope)
+        with open("solution.py", "rb") as file:
+            exec(compile(file.read(), "solution.py", "exec", dont_inherit=True), scope)
+    except BaseException as error:
+        return report("solution.py does not run", error)
+    text = "\\n".join(TESTS)
+    try:
+        exec(compile(text, "visible tests", "exec", dont_inherit=True), scope)
+    except BaseException as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == "visible tests"]
+        return report(TESTS[frames[-1].lineno - 1] if frames else "the visible tests", error)
+    print("GREEN: the visible tests hold")
+    return 0
+
+
+def report(what, error):
+    detail = f" ({{type(error).__name__}}: {{error}})" if str(error) else f" ({{type(error).__name__}})"
+    print("RED:", " ".join((what + detail).split()))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+'''
+
+
+def suite_script(given: str, suite: str, entry_point: str) -> bytes:
+    """``test_visible.py``: runs ``given``, then solution.py, then a suite of asserts or a ``check(candidate)``."""
+    defined = {node.name for node in ast.parse(suite).body if isinstance(node, ast.FunctionDef)}
+    call = [f"check({entry_point})"] if "check" in defined else []
+    listed = "[\n" + "".join(f"    {line!r},\n" for line in [*suite.strip("\n").split("\n"), *call]) + "]"
+    return _SUITE.format(given=given, tests=listed).encode()
+
+
+def from_prompt(prompt: str, entry_point: str) -> tuple[str, ...]:
+    """The examples of a prompt: of the function's docstring, or the assert lines of a prompt without a function."""
+    tree = ast.parse(prompt)
+    if any(isinstance(node, ast.FunctionDef) and node.name == entry_point for node in tree.body):
+        return from_docstring(prompt, entry_point)
+    return tuple(line.strip() for line in (ast.get_docstring(tree) or "").splitlines() if _is_assert(line.strip()))
+
+
 def from_docstring(prompt: str, entry_point: str) -> tuple[str, ...]:
     """The ``>>>`` examples of a function's docstring, as asserts; empty where there is none to use.
 

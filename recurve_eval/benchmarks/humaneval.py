@@ -23,13 +23,13 @@ from functools import cached_property
 from pathlib import Path
 
 from recurve_eval.benchmarks import examples, loading
+from recurve_eval.benchmarks.completion import SOLUTION, composed, defines, given_part
+from recurve_eval.benchmarks.source import Source
 from recurve_eval.domain import JSON, CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task, digest
-from recurve_eval.errors import ConfigError, Drift, UnknownName
+from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.leak import HeldOutScanner
 
-SOLUTION = "solution.py"
 VISIBLE = "test_visible.py"
-SUBMITTED = "submitted_solution.py"  # where the captured bytes stand when the given part must precede them
 FILE = "humaneval/HumanEval.jsonl.gz"
 URL = "https://raw.githubusercontent.com/openai/human-eval/master/data/HumanEval.jsonl.gz"
 SHA256 = "1d49078ba3e2b196b9344535bef34a43021f038fad9561d6ee7c53450609a6a2"
@@ -38,11 +38,6 @@ SHA256 = "1d49078ba3e2b196b9344535bef34a43021f038fad9561d6ee7c53450609a6a2"
 # [-10, 4, 6, 1000, 10, 20] is 8, and the docstring says 15. As a visible check it would reject good work.
 WRONG_EXAMPLES = frozenset({"assert (median([-10, 4, 6, 1000, 10, 20])) == (15.0)"})
 
-_LOADER = """
-from pathlib import Path as _Path
-
-exec(compile(_Path(__file__).with_name({name!r}).read_bytes(), "solution.py", "exec", dont_inherit=True))
-"""
 _BY_NAME = """
 
 _check = check
@@ -67,9 +62,7 @@ class Problem:
     @property
     def given(self) -> str:
         """What the prompt holds before the function to complete: imports and helpers, or nothing."""
-        start = re.search(rf"^def {re.escape(self.entry_point)}\(", self.prompt, re.MULTILINE)
-        assert start is not None  # checked on reading
-        return self.prompt[: start.start()].strip("\n")
+        return given_part(self.prompt, self.entry_point)
 
     @property
     def held_out(self) -> dict[str, bytes]:
@@ -121,7 +114,9 @@ class HumanEval:
     def pins(self) -> Mapping[str, JSON]:
         return {
             "dataset_revision": self.revision,
-            "dataset_hash": digest({"tasks": self._content_hash, "visible": examples.pinned(self.visible_examples)}),
+            "dataset_hash": digest(
+                {"tasks": self._source.sha256_found, "visible": examples.pinned(self.visible_examples)}
+            ),
         }
 
     def task_ids(self) -> Sequence[str]:
@@ -162,7 +157,7 @@ class HumanEval:
             convention="check",
             params={"module": "solution", "entry_point": problem.entry_point},
             expected=("check",),
-            support=_composed(problem.given, submission),
+            support=composed(problem.given, submission),
             timeout_s=self.timeout_s,
         )
 
@@ -174,10 +169,8 @@ class HumanEval:
     @cached_property
     def problems(self) -> Mapping[str, Problem]:
         """Every record by task id. Raises ConfigError on a malformed dataset, Drift on another one."""
-        source = self._source
-        found = _read(self._content, str(source))
-        if len(found) != self.count:
-            raise Drift(f"{source} has {len(found)} tasks, task.count pins {self.count}: {_remedy(source)}")
+        found = _read(self._source.content, str(self._source.place))
+        self._source.check_count(len(found), self.count)
         return found
 
     @cached_property
@@ -194,35 +187,8 @@ class HumanEval:
         }
 
     @cached_property
-    def _source(self) -> Path:
-        if self.path:
-            return Path(self.path).expanduser()
-        local, cached = loading.data_file(FILE), loading.cache_dir() / FILE
-        if local is not None:
-            return local
-        advice = f"Set task.path to a copy of the file, or RECURVE_DATA to a directory that holds {FILE}"
-        if not cached.is_file():
-            if not self.url:
-                raise ConfigError(f"the HumanEval dataset is not on this machine, and task.url is null. {advice}")
-            loading.download(self.url, cached, self.sha256, self.download_timeout_s, advice)
-        return cached
-
-    @cached_property
-    def _content(self) -> bytes:
-        content = loading.read_content(self._source)
-        loading.check_hash(content, self.sha256, str(self._source), _remedy(self._source))
-        return content
-
-    @cached_property
-    def _content_hash(self) -> str:
-        return loading.check_hash(self._content, None, str(self._source), "")
-
-
-def _remedy(source: Path) -> str:
-    return (
-        f"replace {source} by the pinned file (a cached copy is fetched again once deleted), "
-        "or pin this one (task.sha256, task.count, task.revision)"
-    )
+    def _source(self) -> Source:
+        return Source("HumanEval", FILE, self.path, self.url, self.sha256, self.download_timeout_s)
 
 
 def _read(content: bytes, source: str) -> dict[str, Problem]:
@@ -232,7 +198,7 @@ def _read(content: bytes, source: str) -> dict[str, Problem]:
         problem = Problem(**{key: loading.text_field(record, key, source, line) for key in keys})
         if problem.task_id in found:
             raise ConfigError(f"{source}, line {line}: task_id '{problem.task_id}' is already that of an earlier line")
-        if not re.search(rf"^def {re.escape(problem.entry_point)}\(", problem.prompt, re.MULTILINE):
+        if not defines(problem.prompt, problem.entry_point):
             raise ConfigError(f"{source}, line {line}: 'prompt' does not define entry_point '{problem.entry_point}'")
         for key, text in (("prompt", problem.prompt), ("test", problem.test)):
             try:
@@ -243,14 +209,6 @@ def _read(content: bytes, source: str) -> dict[str, Problem]:
             raise ConfigError(f"{source}, line {line}: 'test' does not define check(candidate)")
         found[problem.task_id] = problem
     return found
-
-
-def _composed(given: str, submission: Submission) -> dict[str, bytes]:
-    """The given part followed by the captured bytes, as two files beside the submission."""
-    captured = submission.contents.get(SOLUTION)
-    if captured is None or not given:
-        return {}
-    return {SOLUTION: (given + "\n" + _LOADER.format(name=SUBMITTED)).encode(), SUBMITTED: captured}
 
 
 def _statement(problem: Problem, visible: bool) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from recurve_eval.domain import JSON, Grade, OracleJob, OracleVerdict, UnscoredReason
 
 PROTOCOL = 1
-CONVENTIONS = ("check", "unittest")
+CONVENTIONS = ("check", "namespace", "reference", "unittest")
 ARRANGEMENTS = ("apart", "shared")
 
 
@@ -30,10 +30,10 @@ def encoded(files: Mapping[str, bytes]) -> dict[str, str]:
 def arrangement(job: OracleJob) -> str:
     """``apart`` (the candidate in a process of its own) or ``shared``, from ``params['candidate']``.
 
-    The check convention calls one function and is graded apart unless it says otherwise; unittest
-    modules may touch anything of a submission and share its process unless they say otherwise.
+    The check and reference conventions call one function and are graded apart unless the job says otherwise;
+    unittest and namespace modules may touch anything of a submission and share its process unless it does.
     """
-    default = "apart" if job.convention == "check" else "shared"
+    default = "apart" if job.convention in ("check", "reference") else "shared"
     return str(job.params.get("candidate", default))
 
 
@@ -44,11 +44,16 @@ def fault_of(job: OracleJob) -> str | None:
     if arrangement(job) not in ARRANGEMENTS:
         return f"params['candidate'] is '{arrangement(job)}'; it may be {' or '.join(ARRANGEMENTS)}"
     needed = ["module"] if arrangement(job) == "apart" else []
-    needed += ["module", "entry_point"] if job.convention == "check" else []
+    needed += {
+        "check": ["module", "entry_point"],
+        "namespace": ["module", "case"],
+        "reference": ["reference", "groups"],
+    }.get(job.convention, [])
     missing = sorted({name for name in needed if not job.params.get(name)})
     if missing:
         return f"the {job.convention} convention needs params {', '.join(missing)}"
-    data = [path for path in job.held_out if not path.endswith(".py")]
+    readable = (".py", ".jsonl") if job.convention == "reference" else (".py",)
+    data = [path for path in job.held_out if not path.endswith(readable)]
     if data or not job.held_out:
         return f"held-out files must be Python modules, at least one; got {', '.join(data) or 'none'}"
     return None
