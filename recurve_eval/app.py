@@ -24,6 +24,7 @@ from recurve_eval.errors import ConfigError
 from recurve_eval.exclusions import Exclusions, read_exclusions
 from recurve_eval.plan import Condition, Plan, select_tasks
 from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, OracleBackend
+from recurve_eval.prices import lines_on, pins_of
 from recurve_eval.study import Study, agreed, code_of, hold_to_pins, subject_of
 
 __all__ = [
@@ -226,9 +227,12 @@ class _Maker:
         pins["gate"] = {c.name: self._pins_of(c) for c in _gate_of(parts)}
         pins["oracle"] = self.env(parts.oracle).hash
         pins["code"] = code_of(parts)
+        prices = lines_on(config["prices"]) if parts.agent.paid else ()
+        if parts.agent.paid:
+            pins["price"] = pins_of(prices, config["model"]["id"])
         return Condition(
             index, config, cfg.verdict_part(config), pins, labels(config, point.swept, parts.agent.simulated), tasks,
-            paid=parts.agent.paid, simulated=parts.agent.simulated, excluded=table.reasons,
+            paid=parts.agent.paid, simulated=parts.agent.simulated, excluded=table.reasons, prices=prices,
         )  # fmt: skip
 
     def _pins_of(self, part: Any) -> Mapping[str, JSON]:

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from recurve_eval import bounds, offline
+from recurve_eval.budgets import Consumed, exhausted, remaining
 from recurve_eval.capture import capture
 from recurve_eval.domain import (
     AgentRun,
     Budget,
     Cell,
+    CostSource,
     Decision,
     Finding,
     GateVerdict,
@@ -36,6 +38,7 @@ from recurve_eval.domain import (
     TurnStatus,
     UnscoredReason,
     Usage,
+    same_model,
 )  # fmt: skip
 from recurve_eval.errors import InfraError, Interrupted, Leak, OracleError
 from recurve_eval.evidence import CellFiles
@@ -90,6 +93,7 @@ class Trial:
     leak_scan: str = "not_run"
     parent: str | None = None  # hash of the parent workspace before the agent started
     turns: list[Turn] = field(default_factory=list)
+    begun: int = 0  # turns that were started, reviews included; where one did not end, its cost is unknown
     reviews: list[Turn] = field(default_factory=list)  # turns of reviewing agents, charged to the cell
     record: GateRecord = field(default_factory=GateRecord)
     rounds: Rounds | None = None
@@ -101,6 +105,36 @@ class Trial:
     wall_s: float = 0.0
     on_session: Callable[[Session], Any] = lambda session: None
     sessions: list[Session] = field(default_factory=list)
+
+    def begin_turn(self) -> None:
+        self.begun += 1
+        self._note_cost()
+
+    def end_turn(self, turn: Turn) -> None:
+        self.turns.append(turn)
+        self._note_cost()
+
+    def end_review(self, turn: Turn) -> None:
+        self.reviews.append(turn)
+        self._note_cost()
+
+    @property
+    def consumed(self) -> Consumed:
+        """What the budget is held against. Reviews count too; their time is part of the gate's."""
+        return Consumed([*self.turns, *(replace(r, wall_s=0.0) for r in self.reviews)], self.gate_wall_s)
+
+    @property
+    def cost(self) -> tuple[float | None, str]:
+        """US dollars of all turns, and where the figure comes from; None as soon as one turn's cost is unknown."""
+        ended = [turn.usage for turn in (*self.turns, *self.reviews)]
+        if self.begun != len(ended):
+            return None, CostSource.UNKNOWN.value
+        total = sum(ended[1:], ended[0]) if ended else Usage(cost_usd=0.0)
+        return total.cost_usd, total.cost_source.value if total.cost_usd is not None else CostSource.UNKNOWN.value
+
+    def _note_cost(self) -> None:
+        if self.condition.paid:
+            self.files.cost(self.attempt, *self.cost)
 
     def register(self, session: Session) -> None:
         """Let a cancellation reach this session."""
@@ -239,13 +273,15 @@ def _extra_session(trial: Trial, sandbox: Sandbox, workspace: Path, label: str) 
 
 def _consult(trial: Trial, agent: Agent, request: TurnRequest, session: Session) -> Turn:
     """One turn of a reviewing agent, within what is left of the cell's budget and charged to it."""
-    left = _remaining(Budget(**trial.condition.config["budget"]), trial)
+    left = remaining(Budget(**trial.condition.config["budget"]), trial.consumed)
     least = {unit: _tighter(getattr(left, unit), getattr(request.allowance, unit)) for unit in UNITS}
+    trial.begin_turn()
     try:
         turn = agent.run(replace(request, allowance=replace(request.allowance, **least)), session)
     finally:
         session.close()
-    trial.reviews.append(turn)
+    turn = _priced(trial, request, turn)
+    trial.end_review(turn)
     trial.files.review(len(trial.reviews), request.prompt, turn)
     return turn
 
@@ -257,24 +293,20 @@ def _tighter(a: Any, b: Any) -> Any:
 def _converse(trial: Trial, session: Session, rounds: Rounds) -> None:
     """Turns of the agent and rounds of the gate until the controller stops them."""
     task = rounds.context.task
-    budget = Budget(**trial.condition.config["budget"])
-    budget = bounds.within(budget, task)
+    budget = bounds.within(Budget(**trial.condition.config["budget"]), task)
     feedback, cycle = "", 1
     while True:
         if trial.cancelled.is_set():
             raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
         prompt = _prompt(rounds.before(), feedback, task)
         request = _request(trial, task, prompt, cycle, budget)
-        turn = trial.parts.agent.run(request, session)
+        turn = _turn(trial, request, session)
         bounds.hold_to_end(task, turn, request.allowance.wall_s)
-        trial.turns.append(turn)
         trial.files.turn(len(trial.turns), prompt, turn, task.statement)
         findings = _gather(trial, rounds, turn)
-        exhausted, overspent = _exhausted(budget, trial)
+        spent, overspent = exhausted(budget, trial.consumed)
         empty = _nothing_to_show(trial, task)
-        state = LoopState(
-            turn, empty, findings, cycle, budget, exhausted, overspent, rounds.phase, rounds.author_left
-        )  # fmt: skip
+        state = LoopState(turn, empty, findings, cycle, budget, spent, overspent, rounds.phase, rounds.author_left)
         trial.decision = trial.parts.controller.decide(state)
         if trial.decision.stop:
             return
@@ -291,66 +323,31 @@ def _request(trial: Trial, task: Task, prompt: str, cycle: int, budget: Budget) 
     model = ModelSpec(**trial.condition.config["model"])
     answers = trial.parts.benchmark.solutions(task.id) if trial.parts.agent.simulated else None
     stream = int(trial.condition.config["arm"]["stream"])
-    seed = trial.cell.at.seed
-    left = _remaining(budget, trial)
-    return TurnRequest(prompt, task, model, seed, cycle, left, answers, stream, trial.record.phase)
+    return TurnRequest(
+        prompt, task, model, trial.cell.at.seed, cycle, remaining(budget, trial.consumed), answers, stream,
+        trial.record.phase, trial.condition.rates(model.id),
+    )  # fmt: skip
 
 
-def _remaining(budget: Budget, trial: Trial) -> Budget:
-    """What is left for the next turn. A unit whose use is unknown keeps its whole bound."""
-    used = _used(trial)
-    return replace(
-        budget,
-        wall_s=max(0.001, budget.wall_s - used.wall_s),
-        tokens=_less(budget.tokens, used.tokens),
-        usd=_less(budget.usd, used.usd),
-        steps=_less(budget.steps, used.steps),
-    )
+def _turn(trial: Trial, request: TurnRequest, session: Session) -> Turn:
+    """One turn of the agent, on record before and after, so that no crash can hide what it cost.
+
+    Raises InfraError where the arm requires the asked model and another one served.
+    """
+    trial.begin_turn()
+    turn = _priced(trial, request, trial.parts.agent.run(request, session))
+    trial.end_turn(turn)
+    required = trial.condition.config["arm"]["require_model"]
+    if required and not same_model(request.model.id, turn.model_served):
+        served = turn.model_served or "a model that the agent does not name"
+        raise InfraError(f"model '{request.model.id}' was asked for and {served} served (arm.require_model)")
+    return turn
 
 
-@dataclass(frozen=True)
-class AgentUse:
-    """Consumption so far; unknown turns count as nothing here, and the wall clock bounds them."""
-
-    turns: list[Turn]
-    gate_wall_s: float
-
-    @property
-    def wall_s(self) -> float:
-        return sum(t.wall_s for t in self.turns) + self.gate_wall_s
-
-    @property
-    def tokens(self) -> int:
-        return sum(t.usage.tokens or 0 for t in self.turns)
-
-    @property
-    def usd(self) -> float:
-        return sum(t.usage.cost_usd or 0.0 for t in self.turns)
-
-    @property
-    def steps(self) -> int:
-        return sum(t.usage.steps or 0 for t in self.turns)
-
-
-def _used(trial: Trial) -> AgentUse:
-    """Reviewers count too; their time is part of the gate's."""
-    return AgentUse([*trial.turns, *(replace(r, wall_s=0.0) for r in trial.reviews)], trial.gate_wall_s)
-
-
-def _less(bound: Any, used: Any) -> Any:
-    return None if bound is None else max(type(bound)(0), bound - used)
-
-
-def _exhausted(budget: Budget, trial: Trial) -> tuple[str | None, bool]:
-    """The first budget with nothing left, and whether it was overrun."""
-    used = _used(trial)
-    for unit in ("tokens", "usd", "steps"):
-        bound = getattr(budget, unit)
-        if bound is not None and getattr(used, unit) >= bound:
-            return unit, getattr(used, unit) > bound
-    if used.wall_s >= budget.wall_s:
-        return "wall", used.wall_s - trial.gate_wall_s > budget.wall_s
-    return None, False
+def _priced(trial: Trial, request: TurnRequest, turn: Turn) -> Turn:
+    """A cost that is not reported comes from the price list, for the model that served and not the one asked for."""
+    rates = trial.condition.rates(turn.model_served or request.model.id) if trial.condition.paid else None
+    return replace(turn, usage=rates.priced(turn.usage)) if rates else turn
 
 
 def _gather(trial: Trial, rounds: Rounds, turn: Turn) -> tuple[Finding, ...]:

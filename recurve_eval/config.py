@@ -45,8 +45,16 @@ class BudgetConfig:
     usd: float | None = None
     steps: int | None = None
     max_cycles: int = 1
+    call_usd: float = 0.0
+    match: str | None = None
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.call_usd < math.inf:
+            raise ConfigError(f"budget.call_usd must not be negative; got {self.call_usd}")
+        if self.match not in (None, "usd"):
+            raise UnknownName("unit", self.match, ("usd", "null"), "budget.match")
+        if self.match == "usd" and self.usd is None:
+            raise ConfigError("budget.match=usd needs budget.usd: the dollars that every cell gets")
         for unit in ("wall_s", "tokens", "usd", "steps"):
             value = getattr(self, unit)
             if value is not None and not 0 < value < math.inf:
@@ -60,6 +68,27 @@ class ArmConfig:
     name: str = MISSING
     description: str = field(default="", metadata=VERDICT_FREE)
     stream: int = 0
+    require_model: bool = False
+
+
+@dataclass
+class PriceLine:
+    model: str = MISSING
+    since: str = MISSING
+    input: float = MISSING  # type: ignore[assignment]
+    cached: float = MISSING  # type: ignore[assignment]
+    output: float = MISSING  # type: ignore[assignment]
+    source: str = MISSING
+    checked: str = MISSING
+
+
+@dataclass
+class PricesConfig:
+    """The price list. Of it, the line of the asked model is pinned by the plan; the rest changes no verdict."""
+
+    name: str = field(default=MISSING, metadata=VERDICT_FREE)
+    date: str | None = field(default=None, metadata=VERDICT_FREE)
+    lines: list[PriceLine] = field(default_factory=list, metadata=VERDICT_FREE)
 
 
 @dataclass
@@ -102,6 +131,7 @@ class SpendConfig:
     max_usd: float | None = None
     gate: str = "enforce"
     allow_unprotected: bool = False
+    probe_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_usd is not None and self.max_usd < 0:
@@ -163,6 +193,7 @@ PLAIN: dict[str, type] = {
     "model": ModelConfig,
     "budget": BudgetConfig,
     "arm": ArmConfig,
+    "prices": PricesConfig,
     "study": StudyConfig,
     "analysis": AnalysisConfig,
     "spend": SpendConfig,
@@ -175,7 +206,7 @@ GATE_SLOTS = ("checks", "traps", "boundary", "hardening", "adversary", "governor
 KERNEL_KEYS = {"task": ("select",)}  # keys beside an adapter's own that the kernel reads
 SCALARS: dict[str, type] = {"seed": int, "cell_id": str}
 OPERATIONAL = ("run", "tracking", "spend", "calibrate", "cell_id", "pins")
-PLAN_LEVEL = ("study", "analysis", "spend", "run", "calibrate", "tracking", "oracle", "pins")
+PLAN_LEVEL = ("study", "analysis", "spend", "run", "calibrate", "tracking", "oracle", "pins", "prices")
 
 
 def validate(composed: DictConfig, choices: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -69,6 +70,7 @@ class TurnStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     TIMED_OUT = "timed_out"
+    STOPPED = "stopped"  # by the harness, because the turn met a bound of its budget
     CANCELLED = "cancelled"
 
 
@@ -171,7 +173,12 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Authority to spend, per cell. ``None`` leaves a unit unbounded; ``wall_s`` never is."""
+    """Authority to spend, per cell. ``None`` leaves a unit unbounded; ``wall_s`` never is.
+
+    ``call_usd`` is the most that one model call may cost: a call that is under way when a bound is met is
+    still paid, so it is reserved beside ``usd``. ``match="usd"`` leaves dollars as the one bound on
+    consumption, so that models of different price get what the same money buys.
+    """
 
     name: str
     wall_s: float
@@ -179,6 +186,13 @@ class Budget:
     usd: float | None = None
     steps: int | None = None
     max_cycles: int = 1
+    call_usd: float = 0.0
+    match: str | None = None
+
+    @property
+    def binding(self) -> Budget:
+        """The same budget with the units that do not bind here left open."""
+        return replace(self, tokens=None, steps=None) if self.match == "usd" else self
 
 
 # -- what the agent did --------------------------------------------------------------------------
@@ -230,8 +244,41 @@ NO_USAGE = Usage(0, 0, 0, 0.0, CostSource.FREE, 0)
 
 
 @dataclass(frozen=True, slots=True)
+class Rates:
+    """What a model's tokens cost: US dollars per million tokens."""
+
+    input: float
+    output: float
+    cached: float
+
+    def priced(self, usage: Usage) -> Usage:
+        """Usage with its cost filled in where it reports none and its tokens are known.
+
+        ``tokens_cached`` is the part of ``tokens_in`` that was read from a cache; where it is unknown, all of the
+        input is charged in full, so that the figure is never too low.
+        """
+        if usage.cost_usd is not None or usage.tokens_in is None or usage.tokens_out is None:
+            return usage
+        cached = min(usage.tokens_cached or 0, usage.tokens_in)
+        paid = (usage.tokens_in - cached) * self.input + cached * self.cached + usage.tokens_out * self.output
+        return replace(usage, cost_usd=paid / 1e6, cost_source=CostSource.PRICED)
+
+
+def same_model(asked: str, served: str | None) -> bool:
+    """Whether the served identity is the asked one, or a dated snapshot of it (``name-20250101``)."""
+    if served is None or not asked:
+        return False
+    rest = served.removeprefix(asked) if served.startswith(asked) else "?"
+    return not rest or re.fullmatch(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})", rest) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
-    """One run of an agent on one prompt, ended. ``record`` is ``ok``, ``missing`` or ``malformed: why``."""
+    """One run of an agent on one prompt, ended. ``record`` is ``ok``, ``missing`` or ``malformed: why``.
+
+    ``stopped_by`` names the bound that a stopped turn met (tokens, usd or steps). ``attempts`` counts the starts of
+    its program, each of which is in ``usage``; the seconds waited between them are ``waited_s`` and not in ``wall_s``.
+    """
 
     status: TurnStatus
     exit_code: int | None
@@ -245,6 +292,9 @@ class Turn:
     stdout: bytes = b""
     stderr: bytes = b""
     repairable: bool = True  # False: another turn could not differ (a recording)
+    stopped_by: str | None = None
+    attempts: int = 1
+    waited_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 from recurve_eval.domain import Finding, Grade, Submission, Turn
 from recurve_eval.ports import Observation
 
+COST = "cost.json"
 TRANSCRIPT_LIMIT = 256 * 1024
 
 
@@ -49,6 +50,22 @@ class CellFiles:
         for path in leftovers:
             path.rename(kept / path.name)
         return earlier + 2
+
+    def cost(self, attempt: int, usd: float | None, source: str) -> None:
+        """What an attempt has cost so far, for whoever has to settle it should this process die."""
+        new = self.root / ".cost.new"
+        new.write_text(json.dumps({"attempt": attempt, "usd": usd, "source": source}), encoding="utf-8")
+        new.replace(self.root / COST)
+
+    @classmethod
+    def recorded_cost(cls, run_dir: Path, cell_id: str, attempt: int) -> tuple[float, str] | None:
+        """What an attempt that nobody settled is known to have cost; None where that is unknown."""
+        try:
+            noted = json.loads((run_dir / "cells" / cell_id / COST).read_text(encoding="utf-8"))
+            usd, source = noted["usd"], str(noted["source"])
+            return (float(usd), source) if noted["attempt"] == attempt and usd is not None else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def directory(self, name: str) -> Path:
         path = self.root / name

@@ -12,10 +12,11 @@ from typing import Any
 
 import yaml
 
-from recurve_eval.domain import JSON, Cell, Coordinates, digest
+from recurve_eval.domain import JSON, Cell, Coordinates, Rates, digest
 from recurve_eval.errors import ConfigError, Drift, UnknownName
 from recurve_eval.frozen import sealed, unsealed
 from recurve_eval.locks import lock_moved
+from recurve_eval.prices import Line, rates_of
 
 PLAN_SCHEMA = 1
 
@@ -36,6 +37,8 @@ class Condition:
         The labels of its cells, with an empty task id.
     excluded : mapping
         Tasks that the benchmark's exclusion table leaves out, with the reason of each.
+    prices : sequence of Line
+        The price list's lines that hold on the day of the plan.
     """
 
     index: int
@@ -47,6 +50,19 @@ class Condition:
     paid: bool
     simulated: bool
     excluded: Mapping[str, str] = field(default_factory=dict)
+    prices: Sequence[Line] = ()
+
+    @property
+    def ceiling_usd(self) -> float | None:
+        """The most that one of its cells may cost, in US dollars; None where nothing bounds it."""
+        if not self.paid:
+            return 0.0
+        budget = self.config["budget"]
+        return None if budget["usd"] is None else float(budget["usd"]) + float(budget["call_usd"])
+
+    def rates(self, model: str) -> Rates | None:
+        """What a model's tokens cost by the price list as pinned, or None."""
+        return rates_of(self.prices, model)
 
     @cached_property
     def hash(self) -> str:
@@ -148,7 +164,7 @@ class Plan:
             if not c.paid:
                 continue
             paid += len(c.task_ids)
-            usd = c.config["budget"]["usd"]
+            usd = c.ceiling_usd
             if usd is None:
                 why = f"agent '{c.labels.agent}' is paid and budget '{c.labels.budget}' has no usd: set budget.usd"
                 return Price(sum(len(x.task_ids) for x in self.conditions if x.paid), None, why)

@@ -7,7 +7,7 @@ option's schema (types, defaults, no unknown keys), so schema, target and behavi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -24,6 +24,7 @@ from recurve_eval.domain import (
     OracleEnv,
     OracleJob,
     Phase,
+    Rates,
     Solutions,
     Submission,
     Task,
@@ -62,13 +63,18 @@ class Parented(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command for a sandbox. The word ``{python}`` in argv becomes the sandbox's interpreter."""
+    """One command for a sandbox. The word ``{python}`` in argv becomes the sandbox's interpreter.
+
+    ``watch`` sees every byte of stdout as it comes, also what is not kept, and is called with nothing a few times
+    a second while the command is quiet. The first reason that it answers with kills the command at once.
+    """
 
     argv: tuple[str, ...]
     stdin: bytes = b""
     env: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 60.0
     max_output_bytes: int = 256 * 1024
+    watch: Callable[[bytes], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,7 @@ class Completed:
     stderr: bytes
     dropped_bytes: int
     wall_s: float
+    stopped: str | None = None  # what the command's watch said
 
 
 class Session(Protocol):
@@ -134,6 +141,7 @@ class TurnRequest:
     answers: Solutions | None = None
     stream: int = 0  # independent repetition of one condition: a simulated agent's draws differ between streams
     phase: Phase = Phase.SCULPT
+    rates: Rates | None = None  # what the asked model's tokens cost, where that is known
 
 
 @runtime_checkable
@@ -156,6 +164,14 @@ class Covering(Protocol):
 
     def covers(self, task_ids: Sequence[str], seeds: Sequence[int]) -> Sequence[Any]:
         """What is missing of these tasks and seeds; empty when everything is there."""
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """An agent that says beforehand what it will tell of its consumption."""
+
+    def meters(self) -> str:
+        """``cost`` (US dollars), ``tokens`` (which a price list turns into dollars) or ``nothing``."""
 
 
 @runtime_checkable

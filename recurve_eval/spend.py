@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,7 @@ from recurve_eval.errors import ConfigError, Drift, Refused, SpendRefused
 SPEND = "spend.jsonl"
 DEAD_CELL = "ceiling_of_dead_cell"
 Key = tuple[str, int]
+Recorded = Callable[[str, int], tuple[float, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +98,24 @@ class SpendLedger:
             if key in self._open or amount:
                 self._record(log, "settle", cell_id, attempt, amount, source=source, known=usd is not None)
 
-    def recover(self) -> list[tuple[str, int, float]]:
-        """Settle at their ceiling the reservations that dead cells left; returns them.
+    def recover(self, recorded: Recorded = lambda cell_id, attempt: None) -> list[tuple[str, int, float]]:
+        """Settle the reservations that dead cells left; returns cell, attempt and US dollars of each.
 
-        Only the owner of the run directory may call this, before any cell of its own reserves.
+        ``recorded`` tells what a cell's attempt is known to have cost and the source of that figure; where it
+        answers None the attempt costs its whole reservation. Only the owner of the run directory may call this,
+        before any cell of its own reserves.
         """
         if self._log is None:
             return []
         with self._log.locked():
             self._catch_up()
-            dead = list(self._open.items())
-            for (cell_id, attempt), amount in dead:
-                self._record(self._log, "settle", cell_id, attempt, amount, source=DEAD_CELL, known=False)
-        return [(cell_id, attempt, float(amount)) for (cell_id, attempt), amount in dead]
+            settled = []
+            for (cell_id, attempt), ceiling in list(self._open.items()):
+                known = recorded(cell_id, attempt)
+                amount, source = (_dollars(known[0]), known[1]) if known else (ceiling, DEAD_CELL)
+                self._record(self._log, "settle", cell_id, attempt, amount, source=source, known=known is not None)
+                settled.append((cell_id, attempt, float(amount)))
+        return settled
 
     def totals(self) -> Totals:
         """The state of the money now, as all processes have left it."""

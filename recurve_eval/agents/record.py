@@ -75,6 +75,7 @@ def turn_of(done: Completed, record: RunRecord, *, paid: bool) -> Turn:
         summary=record.summary,
         record=record.state,
         detail=f"{done.dropped_bytes} bytes of output were dropped" if done.dropped_bytes else "",
+        stopped_by=done.stopped,
         stdout=done.stdout,
         stderr=done.stderr,
     )
@@ -83,6 +84,8 @@ def turn_of(done: Completed, record: RunRecord, *, paid: bool) -> Turn:
 def _status(done: Completed) -> TurnStatus:
     if done.cancelled:
         return TurnStatus.CANCELLED
+    if done.stopped:
+        return TurnStatus.STOPPED
     if done.timed_out:
         return TurnStatus.TIMED_OUT
     return TurnStatus.COMPLETED if done.exit_code == 0 else TurnStatus.FAILED
@@ -97,19 +100,19 @@ def _parse(text: str) -> RunRecord:
         tokens = {}
     elif not isinstance(tokens, dict):
         raise ValueError("'tokens' is not an object")
-    cost = _take(record, "cost_usd", _money)
+    cost = _take(record, "cost_usd", money)
     usage = Usage(
-        tokens_in=_take(tokens, "input", _count),
-        tokens_out=_take(tokens, "output", _count),
-        tokens_cached=_take(tokens, "cached", _count),
+        tokens_in=_take(tokens, "input", count),
+        tokens_out=_take(tokens, "output", count),
+        tokens_cached=_take(tokens, "cached", count),
         cost_usd=cost,
         cost_source=CostSource.UNKNOWN if cost is None else CostSource.REPORTED,
-        steps=_take(record, "steps", _count),
+        steps=_take(record, "steps", count),
     )
     return RunRecord(
         state="ok",
         usage=usage,
-        model=_take(record, "model", _name),
+        model=_take(record, "model", model_name),
         declared_done=_take(record, "declared_done", _boolean),
         summary=(_take(record, "summary", _text) or "")[:MAX_SUMMARY],
     )
@@ -125,13 +128,15 @@ def _take(record: dict[str, Any], key: str, read: Callable[[Any], Any]) -> Any:
         raise ValueError(f"'{key}' {error}") from None
 
 
-def _count(value: object) -> int:
+def count(value: object) -> int:
+    """A number of tokens or steps. Raises ValueError, worded to follow the value's name."""
     if type(value) is not int or not 0 <= value <= MAX_COUNT:
         raise ValueError("is not a count (an integer from 0 to 2**53)")
     return value
 
 
-def _money(value: object) -> float:
+def money(value: object) -> float:
+    """An amount of US dollars. Raises ValueError, worded to follow the value's name."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COUNT:
         raise ValueError("is not an amount of US dollars (a finite number, not negative)")
     amount = float(value)
@@ -140,7 +145,8 @@ def _money(value: object) -> float:
     return amount
 
 
-def _name(value: object) -> str:
+def model_name(value: object) -> str:
+    """A model's identity. Raises ValueError, worded to follow the value's name."""
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_MODEL:
         raise ValueError(f"is not a name (a string of 1 to {MAX_MODEL} characters)")
     if value != value.encode("utf-8", "replace").decode():

@@ -12,6 +12,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from recurve_eval.agents._appetite import Appetite
+from recurve_eval.agents._appetite import script as hunger
 from recurve_eval.agents._authoring import STYLES, claims_files
 from recurve_eval.agents._hostile import BEHAVIOURS, script_of
 from recurve_eval.agents._script import SHELL, put, write_files
@@ -28,6 +30,8 @@ class ScriptedAgent:
     seed : part of every draw; another seed is another agent of the same skill.
     overconfidence : probability, 0 to 1, that it declares wrong work done.
     repair : probability, 0 to 1, that a rejection fed back turns wrong work into right work on the next cycle.
+    appetite_tokens : tokens that it burns in simulated model calls before it writes anything; 0 for none.
+    call_tokens : tokens of one of those calls, and ``call_s`` its seconds; each is reported as it ends.
     behaviour : ``honest``, or one of the ways to misbehave that the harness has to survive.
     check_quality : probability, 0 to 1, that its probe rejects a known-bad solution; each is drawn by itself.
     checks : ``honest``, or one of the ways in which authored claims have been seen to be worthless.
@@ -37,6 +41,9 @@ class ScriptedAgent:
     seed: int = 0
     overconfidence: float = 1.0
     repair: float = 0.5
+    appetite_tokens: int = 0
+    call_tokens: int = 8000
+    call_s: float = 0.02
     behaviour: str = "honest"
     check_quality: float = 1.0
     checks: str = "honest"
@@ -46,6 +53,8 @@ class ScriptedAgent:
     def pins(self) -> Mapping[str, JSON]:
         for field in ("overconfidence", "repair", "check_quality"):
             _probability(f"agent.{field}", getattr(self, field))
+        if self.appetite_tokens < 0 or self.call_tokens < 1 or not self.call_s >= 0:
+            raise ConfigError("agent.appetite_tokens and call_s must not be negative, and call_tokens at least 1")
         if self.behaviour != "honest" and self.behaviour not in BEHAVIOURS:
             raise UnknownName("behaviour", self.behaviour, ["honest", *BEHAVIOURS], "agent.behaviour")
         if self.checks not in STYLES:
@@ -54,6 +63,7 @@ class ScriptedAgent:
             "seed": self.seed,
             "overconfidence": self.overconfidence,
             "repair": self.repair,
+            "appetite": [self.appetite_tokens, self.call_tokens, self.call_s],
             "behaviour": self.behaviour,
             "check_quality": self.check_quality,
             "checks": self.checks,
@@ -74,8 +84,11 @@ class ScriptedAgent:
         script = write_files(files) + put(record, b'"$RECURVE_RESULT_FILE"')
         if self.behaviour != "honest":
             script += script_of(self.behaviour, request.task.capture.paths[0])
-        finished = session.run(Command(SHELL, script, timeout_s=request.allowance.wall_s))
-        turn = turn_of(finished, read_record(session), paid=False)
+        if self.appetite_tokens:
+            script = hunger(self.appetite_tokens, self.call_tokens, self.call_s) + script
+        appetite = Appetite(request)
+        finished = session.run(Command(SHELL, script, timeout_s=request.allowance.wall_s, watch=appetite.watch))
+        turn = turn_of(finished, appetite.joined(read_record(session)), paid=False)
         return replace(turn, detail=f"simulated: {kind} solution {turn.detail}".strip())
 
     def _author(self, request: TurnRequest, answers: Solutions, session: Session) -> Turn:

@@ -15,6 +15,8 @@ def ended_badly(state: LoopState) -> Decision | None:
         return Decision(stop=True, source="none", reason=StopReason.CANCELLED)
     if state.turn.status is TurnStatus.TIMED_OUT:
         return Decision(stop=True, source="none", reason=StopReason.BUDGET_WALL)
+    if state.turn.status is TurnStatus.STOPPED:
+        return Decision(stop=True, source="none", reason=StopReason(f"budget_{state.turn.stopped_by}"))
     if state.turn.status is TurnStatus.FAILED:
         return Decision(stop=True, source="none", reason=StopReason.AGENT_ERROR)
     if state.exhausted in ("tokens", "usd", "wall", "steps") and state.overspent:

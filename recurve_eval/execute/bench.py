@@ -12,7 +12,7 @@ from pathlib import Path
 from recurve_eval import provenance
 from recurve_eval.cell import Adapters, Trial, run_cell
 from recurve_eval.domain import JSON, Cell, OracleEnv, digest
-from recurve_eval.errors import ConfigError, InfraError
+from recurve_eval.errors import ConfigError, InfraError, SpendRefused
 from recurve_eval.events import Events
 from recurve_eval.evidence import CellFiles
 from recurve_eval.ledger import Ledger
@@ -73,6 +73,8 @@ class Bench:
         self._mutex = threading.Lock()
         self._sessions: set[Session] = set()
         self._yaml: dict[int, bytes] = {}
+        self._freed = threading.Condition()
+        self._reserving = 0  # cells of this process whose money is set aside and not settled
 
     def open(self) -> None:
         """Open the ledgers. Raises Refused where the directory cannot be written."""
@@ -129,8 +131,7 @@ class Bench:
             attempt = files.begin(self._config_yaml(condition))
         except OSError as error:
             raise InfraError(f"cannot write {files.root}: {error.strerror}") from error
-        ceiling = float(condition.config["budget"]["usd"] or 0.0) if condition.paid else 0.0
-        self.spend.reserve(cell.cell_id, attempt, ceiling)
+        self._reserve(cell, attempt, condition.ceiling_usd or 0.0)
         trial = Trial(
             cell, condition, self.adapters[cell.condition], files, self.scratch_root / cell.cell_id, attempt,
             self.cancelled, on_session=self._register,
@@ -148,14 +149,32 @@ class Bench:
         self._account()
         return row
 
+    def _reserve(self, cell: Cell, attempt: int, usd: float) -> None:
+        """Set money aside. Where cells under way may still give some back, wait for them before refusing.
+
+        Raises SpendRefused when nothing is under way any more and the authority does not cover the cell.
+        """
+        while True:
+            with self._freed:
+                waiting = self._reserving
+                try:
+                    self.spend.reserve(cell.cell_id, attempt, usd)
+                    self._reserving += 1
+                    return
+                except SpendRefused:
+                    if not waiting or self.cancelled.is_set():
+                        raise
+                    self._freed.wait(1.0)
+
     def _settle(self, trial: Trial) -> None:
-        if not trial.condition.paid:
-            return
-        usage = trial.usage if trial.run is not None and trial.run.turns else None
-        if usage is None:
-            self.spend.settle(trial.cell.cell_id, trial.attempt, None if trial.turns else 0.0, "unknown")
-        else:
-            self.spend.settle(trial.cell.cell_id, trial.attempt, usage.cost_usd, usage.cost_source.value)
+        try:
+            if trial.condition.paid:
+                usd, source = trial.cost
+                self.spend.settle(trial.cell.cell_id, trial.attempt, usd, source)
+        finally:
+            with self._freed:
+                self._reserving -= 1
+                self._freed.notify_all()
 
     def _config_yaml(self, condition: Condition) -> bytes:
         if condition.index not in self._yaml:

@@ -19,7 +19,7 @@ from recurve_eval.execute.describe import plan_text, refusal
 from recurve_eval.execute.local import run_pool, stoppable
 from recurve_eval.execute.progress import Progress
 from recurve_eval.execute.run import Run
-from recurve_eval.execute.spending import gate_spending
+from recurve_eval.execute.spending import gate_spending, probe
 from recurve_eval.execute.stock import run_stock
 from recurve_eval.tracking.follower import Follower, read_status
 from recurve_eval.tracking.study import read_plan
@@ -118,6 +118,7 @@ def conduct(study: Study, launch: Launch = run_pool, watch: Callable[[Run], Any]
         except BaseException:
             follower.stop(5.0)
             raise
+        probe(run.bench.ledger.rows(), study)
         mirrored = _end_mirror(run, follower, float(study.config["run"]["mirror_timeout_s"]))
         return _finish(run, mirrored)
 

@@ -7,11 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from recurve_eval.app import Study
 from recurve_eval.domain import Cell
 from recurve_eval.errors import Leak
+from recurve_eval.evidence import CellFiles
 from recurve_eval.execute.bench import LABEL, Bench, run_facts
 from recurve_eval.ledger import RunLock
 from recurve_eval.plan import freeze
@@ -60,7 +62,8 @@ class Run:
             opening = beside.submit(self.bench.open)
             self.study.plan.cell_ids  # noqa: B018 - worked out meanwhile
             opening.result()
-        for cell_id, attempt, usd in self.bench.spend.recover():
+        recorded = partial(CellFiles.recorded_cost, self.dir)
+        for cell_id, attempt, usd in self.bench.spend.recover(recorded):
             self.bench.events.append("dead_cell_settled", cell_id=cell_id, attempt=attempt, usd=usd)
         self._sweep_leftovers()
         sealed = self.bench.ledger.sealed_ids()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from recurve_eval.calibration.judge import complaint
 from recurve_eval.calibration.store import Store
 from recurve_eval.calibration.subject import Subject
 from recurve_eval.config import leaves
-from recurve_eval.errors import Drift, SpendRefused
+from recurve_eval.errors import Drift, Refused, SpendRefused
+from recurve_eval.ports import Metered
 
 UNPROTECTED = "unprotected"
 _OWN = ("task", "oracle", "calibrate", "experiment")  # groups whose overrides a calibration shares with its study
@@ -43,6 +44,7 @@ def gate_spending(study: Study) -> None:
             f"{price.paid_cells} paid cells may cost up to ${price.ceiling_usd:.2f} and spend.max_usd authorises "
             f"${spend['max_usd']:.2f}: raise it, lower budget.usd, or select fewer tasks"
         )
+    _refuse_unknowable(study)
     if not spend["allow_unprotected"]:
         _refuse_unprotected(study)
     for why, command in unproven(study, paid=True):
@@ -50,6 +52,25 @@ def gate_spending(study: Study) -> None:
             f"{price.paid_cells} paid cells need an oracle that has proven itself in both directions, and {why}. "
             f"Run: {command}"
         )
+
+
+def _refuse_unknowable(study: Study) -> None:
+    """A ceiling means nothing for an agent whose cost nobody will ever know."""
+    for condition, parts in zip(study.plan.conditions, study.adapters, strict=True):
+        if not condition.paid:
+            continue
+        told = parts.agent.meters() if isinstance(parts.agent, Metered) else "nothing"
+        agent, model = condition.labels.agent, condition.config["model"]["id"]
+        if told == "nothing":
+            raise SpendRefused(
+                f"agent '{agent}' is paid and does not say what it used, so no ceiling can hold it: let it report "
+                "tokens or cost and say so (agent.reports=tokens or cost), or say agent.paid=false where it is free"
+            )
+        if told == "tokens" and condition.rates(model) is None:
+            raise SpendRefused(
+                f"agent '{agent}' reports tokens, and the price list '{condition.config['prices']['name']}' has no "
+                f"line for model '{model}': add one (conf/prices), or let the agent report its cost"
+            )
 
 
 def _refuse_unprotected(study: Study) -> None:
@@ -66,6 +87,33 @@ def _refuse_unprotected(study: Study) -> None:
                 f"paid cells would run unprotected: {' and '.join(bare)}. Choose bubblewrap or docker, "
                 "or say spend.allow_unprotected=true"
             )
+
+
+def probe(rows: Iterable[Mapping[str, Any]], study: Study) -> None:
+    """Hold a study of the harness itself to ``spend.probe_tokens``: that its token budget was met, and how closely.
+
+    A cell that never came to its budget has shown nothing. Raises Refused naming the first cell that fails.
+    """
+    allowed = study.config["spend"]["probe_tokens"]
+    if allowed is None:
+        return
+    budgets = {c.labels.budget: c.config["budget"]["tokens"] for c in study.plan.conditions}
+    most = 0
+    for row in rows:
+        bound, used = budgets[row["identity"]["budget"]], _tokens(row["usage"])
+        reason = row["declaration"]["stop_reason"]
+        where = f"cell {row['identity']['cell_id']} ({row['identity']['task_id']}, {row['identity']['arm']})"
+        if bound is None or used is None or reason != "budget_tokens" or used < bound:
+            raise Refused(f"{where} did not end on its budget of {bound} tokens: it used {used} and ended by {reason}")
+        if used > bound + allowed:
+            raise Refused(f"{where} used {used} tokens under a budget of {bound}: beyond it by more than {allowed}")
+        most = max(most, used - bound)
+    print(f"the token budget held in every cell: at most {most} tokens beyond it, {allowed} allowed", file=sys.stderr)  # noqa: T201
+
+
+def _tokens(usage: Mapping[str, Any]) -> int | None:
+    known = [usage["tokens_in"], usage["tokens_out"]]
+    return None if None in known else sum(known)
 
 
 def _warn(study: Study) -> None:

@@ -36,7 +36,7 @@ class BwrapChild:
         self, walls: list[str], command: list[str], environment: Mapping[str, str], files: Mapping[str, bytes]
     ) -> None:
         self._ending: Ending | None = None
-        self._init = -1
+        self.guarded = self._init = -1
         self._status = b""
         self._pipes = Pipes()
         self.stdin, self.stdout, self.stderr = self._pipes.stdin, self._pipes.stdout, self._pipes.stderr
@@ -69,7 +69,7 @@ class BwrapChild:
             pass
         try:
             self._init_pid = int(json.loads(self._status.split(b"\n")[0])["child-pid"])
-            self._init = os.pidfd_open(self._init_pid)
+            self.guarded = self._init = os.pidfd_open(self._init_pid)
             os.write(self._hold, b"1")
         except (ValueError, KeyError, OSError):
             self._refuse()

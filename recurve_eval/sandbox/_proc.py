@@ -9,7 +9,7 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -17,6 +17,8 @@ from typing import Protocol
 from recurve_eval.errors import SandboxError
 
 CHUNK = 1 << 16
+TICK_SECONDS = 0.25
+Watch = Callable[[bytes], str | None]
 
 
 class Waited(Enum):
@@ -25,6 +27,7 @@ class Waited(Enum):
     ENDED = "ended"
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Child(Protocol):
     stdout: int
     stderr: int
     ended: int  # becomes readable when the leader has ended
+    guarded: int  # pidfd of the process whose death ends all others, for the watchdog; -1 where there is no such one
 
     def terminate(self) -> None:
         """Ask politely (SIGTERM); nothing is promised."""
@@ -54,10 +58,15 @@ class Child(Protocol):
 
 
 class Exchange:
-    """Feeds one child's stdin and reads both of its outputs, keeping at most ``limit`` bytes of each."""
+    """Feeds one child's stdin and reads both of its outputs, keeping at most ``limit`` bytes of each.
 
-    def __init__(self, child: Child, data: bytes, limit: int) -> None:
+    ``watch`` is shown all of stdout; ``stopped`` is the first reason that it gives, also while draining.
+    """
+
+    def __init__(self, child: Child, data: bytes, limit: int, watch: Watch | None = None) -> None:
         self._limit = limit
+        self._watch = watch
+        self.stopped: str | None = None
         self._data = memoryview(data)
         self._kept = {child.stdout: bytearray(), child.stderr: bytearray()}
         self._out, self._err = child.stdout, child.stderr
@@ -88,7 +97,8 @@ class Exchange:
         try:
             while True:
                 left = deadline - time.monotonic()
-                ready = {fd for fd, _ in self._poll.poll(max(0.0, left) * 1000)}
+                wait = min(left, TICK_SECONDS) if self._watch and cancel is not None else left
+                ready = {fd for fd, _ in self._poll.poll(max(0.0, wait) * 1000)}
                 if ended in ready:
                     return Waited.ENDED
                 if cancel is not None and cancel in ready:
@@ -96,6 +106,10 @@ class Exchange:
                 if left <= 0:
                     return Waited.TIMED_OUT
                 self._serve(ready)
+                if not ready:
+                    self._show(b"")
+                if self.stopped and cancel is not None:
+                    return Waited.STOPPED
         finally:
             for fd in watched:
                 self._poll.unregister(fd)
@@ -126,10 +140,17 @@ class Exchange:
             self._poll.unregister(fd)
             self._open.discard(fd)
             return
+        if fd == self._out:
+            self._show(chunk)
         kept = self._kept[fd]
         room = self._limit - len(kept)
         kept += chunk[:room] if room > 0 else b""
         self.dropped += max(0, len(chunk) - max(0, room))
+
+    def _show(self, chunk: bytes) -> None:
+        if self._watch is not None:
+            reason = self._watch(chunk)
+            self.stopped = self.stopped or reason
 
     def _feed(self) -> None:
         if self._stdin is None:

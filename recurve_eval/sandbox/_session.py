@@ -19,6 +19,7 @@ from pathlib import Path
 from recurve_eval.domain import JSON, Departure
 from recurve_eval.errors import ConfigError, SandboxError
 from recurve_eval.ports import Command, Completed
+from recurve_eval.sandbox._guard import Guard
 from recurve_eval.sandbox._proc import Child, Exchange, Waited
 
 RECORD = "run-record.json"
@@ -179,14 +180,17 @@ class BaseSession(ABC):
     def _run(self, command: Command) -> Completed:
         started = time.monotonic()
         child = self._start(command)
-        exchange = None
+        exchange, guard = None, Guard()
         try:
-            exchange = Exchange(child, command.stdin, command.max_output_bytes)
+            guard.watch(child.guarded, command.timeout_s + self._sandbox.grace_s)
+            exchange = Exchange(child, command.stdin, command.max_output_bytes, command.watch)
             how = exchange.until(child.ended, self._wake, started + command.timeout_s)
-            if how is not Waited.ENDED:
+            if how in (Waited.TIMED_OUT, Waited.CANCELLED):
                 child.terminate()
                 exchange.until(child.ended, None, time.monotonic() + self._sandbox.grace_s)
             wall = time.monotonic() - started
+            if how is Waited.ENDED and wall > command.timeout_s + self._sandbox.grace_s:
+                how = Waited.TIMED_OUT  # this process was held up, and the watchdog ended the command
             ending = child.finish()
             self._killed += ending.killed
             exchange.drain()
@@ -201,6 +205,7 @@ class BaseSession(ABC):
                 child.finish()
             raise
         finally:
+            guard.release()
             if exchange is not None:
                 exchange.close()
             child.release()
@@ -208,6 +213,7 @@ class BaseSession(ABC):
             exit_code=ending.exit_code if how is Waited.ENDED else None,
             timed_out=how is Waited.TIMED_OUT,
             cancelled=how is Waited.CANCELLED,
+            stopped=exchange.stopped,
             stdout=exchange.stdout,
             stderr=exchange.stderr,
             dropped_bytes=exchange.dropped,

@@ -69,11 +69,12 @@ class BubblewrapSandbox(Confined):
             return f"sandbox.read_only names {', '.join(absent)}, which does not exist here"
         return self.missing_credentials() or self._trial()
 
+    def offline(self) -> BubblewrapSandbox:
+        """The same walls without any network and without credentials."""
+        return replace(self, network="none", pass_env=[])
+
     def open(self, workspace: Path, scratch: Path, label: str) -> Session:
         return BubblewrapSession(self, workspace, scratch, label)
-
-    def offline(self) -> BubblewrapSandbox:
-        return replace(self, network="none", pass_env=[])
 
     def _network(self) -> str:
         if self.network not in ("none", "full"):

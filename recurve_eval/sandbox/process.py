@@ -5,14 +5,11 @@ A command sees the whole machine as its user does; rows say ``unprotected``.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
 import socket
-import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +18,8 @@ from typing import Any
 from recurve_eval.domain import JSON
 from recurve_eval.errors import SandboxError
 from recurve_eval.ports import Command, Session
+from recurve_eval.sandbox._guard import MARGIN_SECONDS
+from recurve_eval.sandbox._helper import Helper
 from recurve_eval.sandbox._proc import Ending, Pipes
 from recurve_eval.sandbox._session import RECORD, BaseSession, Confined, kill_marked
 
@@ -46,26 +45,28 @@ class ProcessSandbox(Confined):
             return "the kernel lacks /proc/PID/task/TID/children: use a kernel with CONFIG_PROC_CHILDREN"
         return self.missing_credentials()
 
+    def offline(self) -> ProcessSandbox:
+        """The same without credentials; this sandbox has no say over the network."""
+        return replace(self, pass_env=[])
+
     def open(self, workspace: Path, scratch: Path, label: str) -> Session:
         return ProcessSession(self, workspace, scratch, label)
-
-    def offline(self) -> ProcessSandbox:
-        """Without the agent's credentials; the network cannot be taken away here."""
-        return replace(self, pass_env=[])
 
 
 class ProcessSession(BaseSession):
     def __init__(self, sandbox: ProcessSandbox, workspace: Path, scratch: Path, label: str) -> None:
         super().__init__(sandbox, workspace, scratch, label)
         self.result_file = str(self._scratch / RECORD)
-        self._socket = NURSERY.supervise(sandbox.limits())
+        self._socket = supervise(sandbox.limits())
 
     def _start(self, command: Command) -> ProcessChild:
         base = self._sandbox.environment(
             os.environ.get("PATH", os.defpath), str(self._scratch), self._token, command.env
         )
         argv = [self._sandbox.interpreter if word == "{python}" else word for word in command.argv]
-        return ProcessChild(self._socket, {"argv": argv, "env": base, "cwd": str(self._workspace)}, self._token)
+        bound = command.timeout_s + self._sandbox.grace_s + MARGIN_SECONDS
+        sheet = {"argv": argv, "env": base, "cwd": str(self._workspace), "bound_s": bound}
+        return ProcessChild(self._socket, sheet, self._token)
 
     def _depart(self) -> str:
         try:
@@ -79,6 +80,8 @@ class ProcessSession(BaseSession):
 
 
 class ProcessChild:
+    guarded = -1  # its supervisor is a process of its own and keeps the bound itself
+
     def __init__(self, supervisor: socket.socket, sheet: dict[str, Any], token: str) -> None:
         self._supervisor, self._token = supervisor, token
         self._ending: Ending | None = None
@@ -133,57 +136,16 @@ def order(supervisor: socket.socket, word: str, token: str) -> dict[str, Any]:
     raise SandboxError("the supervisor of a session was killed: nothing can prove that its processes are gone")
 
 
-class _Nursery:
-    """The one nursery of this process, started when first needed and again should it die."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owner = 0
-        self._control: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def supervise(self, limits: Mapping[str, int]) -> socket.socket:
-        """A socket to a fresh supervisor whose processes are held to ``limits``."""
-        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request = json.dumps(dict(limits)).encode()
-        with theirs, self._lock:
-            for attempt in (1, 2):
-                try:
-                    socket.send_fds(self._connected(), [request], [theirs.fileno()])
-                    break
-                except OSError as error:
-                    self._control = None
-                    if attempt == 2:
-                        mine.close()
-                        raise SandboxError(f"cannot start a supervisor process: {error}") from error
-        return mine
-
-    def _connected(self) -> socket.socket:
-        if self._control is None or self._owner != os.getpid():
-            mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            python = getattr(sys, "_base_executable", "") or sys.executable
-            script = Path(__file__).with_name("_nursery.py")
-            with theirs:
-                self._process = subprocess.Popen(
-                    [python, "-I", "-S", str(script), str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL, start_new_session=True, cwd="/", env={},
-                )  # fmt: skip
-            if self._owner != os.getpid():
-                atexit.register(self.shut)
-            self._control, self._owner = mine, os.getpid()
-        return self._control
-
-    def shut(self) -> None:
-        """End the nursery; supervisors of open sessions live on until their own sockets close."""
-        with self._lock:
-            if self._control is not None and self._owner == os.getpid():
-                self._control.close()
-                self._control = None
-                if self._process is not None:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        self._process.wait(timeout=5.0)
-                    self._process = None
+NURSERY = Helper("_nursery.py", "supervisor")
 
 
-NURSERY = _Nursery()
+def supervise(limits: Mapping[str, int]) -> socket.socket:
+    """A socket to a fresh supervisor whose processes are held to ``limits``. Raises SandboxError."""
+    mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        try:
+            NURSERY.send(json.dumps(dict(limits)).encode(), [theirs.fileno()])
+        except SandboxError:
+            mine.close()
+            raise
+    return mine

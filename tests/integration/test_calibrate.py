@@ -73,7 +73,7 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 
 QUICK = ("oracle=process", "calibrate.runs=2", "run.progress=none", "run.workers=2")
-PAID = ("agent=command", "agent.argv=[/bin/true]", "budget.usd=0.01", "spend.max_usd=1", "sandbox=process", "tracking=none",
+PAID = ("agent=command", "agent.argv=[/bin/true]", "agent.reports=cost", "budget.usd=0.01", "spend.max_usd=1", "sandbox=process", "tracking=none",
         "spend.allow_unprotected=true", "analysis.figures=false")  # fmt: skip
 
 
@@ -281,6 +281,10 @@ def test_money_needs_a_known_and_authorised_ceiling_and_walls(proven: list[str])
     assert "set spend.max_usd" in refusal(proven, "spend.max_usd=null")
     assert "may cost up to $3.00 and spend.max_usd authorises $1.00" in refusal(proven, "budget.usd=1")
     assert "ceiling of this plan is unknown" in refusal(proven, "budget.usd=null")
+    assert "does not say what it used" in refusal(proven, "agent.reports=nothing")
+    assert "has no line for model 'simulated-strong'" in refusal(proven, "agent.reports=tokens")
+    gate_spending(api.plan([*proven, *PAID, "agent.reports=tokens", "model=haiku"]))
+    assert "has no line" in refusal(proven, "agent.reports=tokens", "model=haiku", "prices=none")
     bare = refusal(proven, "spend.allow_unprotected=false")
     assert "sandbox 'process' does not hold the agent and oracle 'process' does not hold the submission" in bare
     assert "spend.allow_unprotected=true" in bare

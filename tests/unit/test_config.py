@@ -73,6 +73,14 @@ def test_every_leaf_either_counts_for_the_verdict_or_is_declared_not_to() -> Non
     counted = dict(config.leaves(config.verdict_part(composed)))
     every = dict(config.leaves(composed))
     free = {k for k in every if k not in counted}
-    assert {k.split(".")[0] for k in free} <= {*config.OPERATIONAL, "study", "analysis", "arm", "task", "agent"}
+    assert {k.split(".")[0] for k in free} <= {
+        *config.OPERATIONAL,
+        "study",
+        "analysis",
+        "arm",
+        "prices",
+        "task",
+        "agent",
+    }
     assert "run.log_level" in free
     assert {"budget.wall_s", "seed", "model.skill", "arm.stream", "controller.name"} <= set(counted)

@@ -1,0 +1,52 @@
+"""The watchdog's own process; run as a script by ``_guard.py``, never imported.
+
+It holds pidfds with deadlines and kills what is not called off in time, whatever has become of the harness.
+When the harness is gone, everything still on the list dies at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+
+def watch(control: socket.socket) -> None:
+    armed: dict[int, tuple[float, int]] = {}
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        now = time.monotonic()
+        for key in [k for k, (deadline, _) in armed.items() if deadline <= now]:
+            kill(armed.pop(key)[1])
+        left = min((deadline - now for deadline, _ in armed.values()), default=None)
+        if not poll.poll(None if left is None else left * 1000 + 1):
+            continue
+        data, fds, _, _ = socket.recv_fds(control, 4096, 1)
+        if not data:
+            break
+        order = json.loads(data)
+        if fds:
+            armed[order["id"]] = (order["deadline"], fds[0])
+        elif order["id"] in armed:
+            os.close(armed.pop(order["id"])[1])
+    for _, fd in armed.values():
+        kill(fd)
+
+
+def kill(fd: int) -> None:
+    try:
+        signal.pidfd_send_signal(fd, signal.SIGKILL)
+    except OSError:
+        pass
+    os.close(fd)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    watch(socket.socket(fileno=int(sys.argv[1])))
