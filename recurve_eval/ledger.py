@@ -173,6 +173,16 @@ def read_rows(run_dir: Path, plan_hash: str | None = None) -> Iterator[dict[str,
         yield row
 
 
+def sealed_lines(run_dir: Path) -> Iterator[bytes]:
+    """The intact lines of a run directory's ledger as they stand, without parsing rows."""
+    return (line for line in complete_lines(Path(run_dir) / RESULTS) if _intact(line[:-1]))
+
+
+def read_seals(run_dir: Path) -> dict[str, str]:
+    """The seal of every intact row by cell id, without parsing rows."""
+    return {id_of_line(line): seal_of_line(line) for line in sealed_lines(run_dir)}
+
+
 def open_line(line: bytes) -> dict[str, Any] | None:
     """The row of one line (without its newline), or None when the line or its seal is broken."""
     if not _intact(line):
@@ -188,6 +198,11 @@ def open_line(line: bytes) -> dict[str, Any] | None:
 def id_of_line(line: bytes) -> str:
     """The cell id of one line, without parsing it."""
     return line[_ID].decode("ascii", "replace")
+
+
+def seal_of_line(line: bytes) -> str:
+    """The seal that one line states, unchecked."""
+    return line[_SEAL].decode("ascii", "replace")
 
 
 def row_seal(text: bytes) -> str:

@@ -343,6 +343,14 @@ class Tracker(Protocol):
     def close(self, status: str) -> None: ...
 
 
+@runtime_checkable
+class Publishing(Protocol):
+    """A tracker that shows a study's answer beside its rows."""
+
+    def publish(self, analysis: Path) -> None:
+        """Log the directory of an analysis (``summary.json`` and what stands beside it) to the open study."""
+
+
 class Statistic(Protocol):
     """Matched rows in; an estimate with interval and n out."""
 
@@ -353,6 +361,6 @@ class Statistic(Protocol):
 
 __all__ = [
     "Agent", "AgentRun", "Benchmark", "Command", "Completed", "Controller", "GateComponent", "GateContext",
-    "LeakScanner", "LoopState", "OracleBackend", "Parented", "Sandbox", "Session", "Statistic", "Tracker",
+    "LeakScanner", "LoopState", "OracleBackend", "Parented", "Publishing", "Sandbox", "Session", "Statistic", "Tracker",
     "TurnRequest",
 ]  # fmt: skip

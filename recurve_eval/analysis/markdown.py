@@ -254,3 +254,11 @@ def _span(b: Data) -> str:
     if not defined(b["low"]):
         return "undefined"
     return f"{100 * b['low']:.1f}% to {100 * b['high']:.1f}%"
+
+
+def headline(markdown: str) -> str:
+    """The first screen of a summary: everything up to the details of single contrasts."""
+    lines = markdown.splitlines()
+    headings = [n for n, line in enumerate(lines) if line.startswith("## ")]
+    after = [n for n in headings if n > 0 and lines[n] not in ("## Arms", "## Contrasts")]
+    return "\n".join(lines[: after[0]] if after else lines).rstrip()

@@ -17,9 +17,9 @@ PROCESS_FAILURES = frozenset(
 )
 QUANTITIES: dict[str, Callable[[Record], float | None]] = {
     "tokens": lambda r: r.tokens,
-    "cost_usd": lambda r: r.usage["cost_usd"],
-    "steps": lambda r: r.usage["steps"],
-    "wall_s": lambda r: r.usage["wall_s"],
+    "cost_usd": lambda r: r.cost_usd,
+    "steps": lambda r: r.steps,
+    "wall_s": lambda r: r.wall_s,
 }
 
 

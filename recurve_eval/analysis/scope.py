@@ -65,9 +65,9 @@ def _served(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]]:
 def _descriptions(records: Sequence[Record]) -> dict[str, str]:
     """What each arm's configuration says of it; several plans may say several things."""
     found: dict[str, dict[str, None]] = {}
-    for r in sorted(records, key=lambda r: (natural(r.arm), r.arm_description)):
-        if r.arm_description:
-            found.setdefault(r.arm, {})[r.arm_description] = None
+    for r in sorted(records, key=lambda r: (natural(r.arm), r.setup.description)):
+        if r.setup.description:
+            found.setdefault(r.arm, {})[r.setup.description] = None
     return {arm: " / ".join(said) for arm, said in found.items()}
 
 

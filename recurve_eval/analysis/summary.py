@@ -15,7 +15,8 @@ from recurve_eval.analysis.markdown import render
 from recurve_eval.analysis.metrics import arm_metrics
 from recurve_eval.analysis.options import AnalysisOptions
 from recurve_eval.analysis.pairing import index_cells, pair, stratify
-from recurve_eval.analysis.records import Record, Row, Stratum, natural, records_of, refuse_unlike_pins
+from recurve_eval.analysis.pins import Pins
+from recurve_eval.analysis.records import Record, Row, Stratum, collector_paused, natural, records_of
 from recurve_eval.analysis.scope import cautions, notes, study_of
 from recurve_eval.analysis.study import Declared, declared_of, with_holm
 from recurve_eval.analysis.verdict import with_verdicts
@@ -61,7 +62,7 @@ class Summary:
 
 
 def analyze_rows(rows: Iterable[Row], *, plan: Mapping[str, Any], options: AnalysisOptions | None = None) -> Summary:
-    """Analyze sealed rows.
+    """Analyze sealed rows; each is read once and not kept.
 
     Parameters
     ----------
@@ -84,13 +85,29 @@ def analyze_rows(rows: Iterable[Row], *, plan: Mapping[str, Any], options: Analy
     Drift
         Rows of several plans whose pins differ.
     """
-    held = list(rows)
-    if not held:
-        raise ConfigError("there are no sealed rows to analyze")
-    options = options or AnalysisOptions.from_plan(plan)
-    records = records_of(held)
-    refuse_unlike_pins(held)
+    return analyze_records(gathered(rows), plan=plan, options=options)
+
+
+def gathered(rows: Iterable[Row]) -> list[Record]:
+    """The records of rows that may be analyzed together. Raises as :func:`analyze_rows`."""
+    pins = Pins()
+    records = records_of(pins.watch(rows))
+    pins.refuse_unlike()
     index_cells(records)
+    return records
+
+
+def analyze_records(
+    records: list[Record], *, plan: Mapping[str, Any], options: AnalysisOptions | None = None
+) -> Summary:
+    """Analyze what :func:`gathered` returned; ``plan`` and ``options`` as for :func:`analyze_rows`."""
+    if not records:
+        raise ConfigError("there are no sealed rows to analyze")
+    with collector_paused():
+        return _analyzed(records, plan, options or AnalysisOptions.from_plan(plan))
+
+
+def _analyzed(records: list[Record], plan: Mapping[str, Any], options: AnalysisOptions) -> Summary:
     declared = declared_of(plan)
     strata = stratify(records)
     contrasts = with_holm([c for s, group in strata.items() for c in _contrasts(s, group, declared, options)])

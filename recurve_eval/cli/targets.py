@@ -8,6 +8,7 @@ from pathlib import Path
 from recurve_eval.errors import ConfigError
 
 DEFAULT_OUTPUTS = Path("outputs")
+TARGETS = "a run directory, or overrides of the study that is meant; default: the newest run below outputs/"
 
 
 def run_dirs(words: Sequence[str]) -> list[Path]:

@@ -118,9 +118,15 @@ def conduct(study: Study, launch: Launch = run_pool, watch: Callable[[Run], Any]
         except BaseException:
             follower.stop(5.0)
             raise
+        timeout_s = float(study.config["run"]["mirror_timeout_s"])
+        follower.drain(timeout_s)
+        try:
+            summary = _summarize(run)
+        finally:
+            mirrored = _end_mirror(run, follower, timeout_s, timeout_s)
         probe(run.bench.ledger.rows(), study)
-        mirrored = _end_mirror(run, follower, float(study.config["run"]["mirror_timeout_s"]))
-        return _finish(run, mirrored)
+        counts = run.bench.ledger.counts()
+        return Report(run.dir, counts["sealed"], run.bench.tally.total, counts["unscored"], summary, mirrored)
 
 
 def _state_of(run: Run) -> str:
@@ -136,9 +142,10 @@ def _announce(run: Run) -> None:
     print(f"{run.dir}: {tally.total} cells{resumed}, {run.workers} workers", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _end_mirror(run: Run, follower: Follower, timeout_s: float) -> bool:
+def _end_mirror(run: Run, follower: Follower, timeout_s: float, publish_s: float = 5.0) -> bool:
+    """Let the follower finish: rows first, then the analysis, if there is one to log back."""
     done = follower.drain(timeout_s)
-    done = follower.stop(5.0) and done
+    done = follower.stop(publish_s if done else 5.0) and done
     if not done:
         error = read_status(run.dir).get("last_error") or "it did not catch up in time"
         run.bench.events.append("mirror_behind", error=str(error)[:500])
@@ -150,18 +157,16 @@ def _end_mirror(run: Run, follower: Follower, timeout_s: float) -> bool:
     return done
 
 
-def _finish(run: Run, mirrored: bool) -> Report:
+def _summarize(run: Run) -> Path | None:
     # Imported here, because numpy is behind it and a study's start needs none of that.
     from recurve_eval.analysis.collect import write_analysis
 
-    counts = run.bench.ledger.counts()
-    summary = None
-    if run.study.config["run"]["analyze"] and counts["sealed"]:
-        try:
-            summary = write_analysis(run.dir, run.bench.ledger.rows(), calibration=calibration_of(run.dir))
-        except (ArithmeticError, LookupError) as error:
-            raise InfraError(f"the cells are sealed but the analysis failed: {error!r}") from error
-    return Report(run.dir, counts["sealed"], run.bench.tally.total, counts["unscored"], summary, mirrored)
+    if not (run.study.config["run"]["analyze"] and run.bench.ledger.counts()["sealed"]):
+        return None
+    try:
+        return write_analysis(run.dir, run.bench.ledger.rows(), calibration=calibration_of(run.dir)).path
+    except (ArithmeticError, LookupError) as error:
+        raise InfraError(f"the cells are sealed but the analysis failed: {error!r}") from error
 
 
 def calibration_of(run_dir: Path) -> dict[str, list[int]] | None:
@@ -174,7 +179,7 @@ def calibration_of(run_dir: Path) -> dict[str, list[int]] | None:
 
 
 def _print_report(report: Report) -> None:
-    from recurve_eval.analysis.collect import headline
+    from recurve_eval.analysis.markdown import headline
 
     if report.summary is not None:
         print(headline(report.summary.read_text(encoding="utf-8")))  # noqa: T201

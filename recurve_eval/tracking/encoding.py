@@ -22,6 +22,9 @@ ROW_PREFIX = "recurve.row."
 SEAL_TAG = "recurve.row_seal"
 CELL_TAG = "recurve.cell_id"
 PLAN_TAG = "recurve.plan_hash"
+KIND_TAG = "recurve.kind"
+PARENT_TAG = "mlflow.parentRunId"
+QUESTION_TAG = "recurve.question"  # the plan's study and analysis sections, so that a tracker alone can be analyzed
 MAX_TAG = 5000  # characters; the smallest limit among the tracker's supported releases
 MAX_PARAM = 6000
 _AXES = ("benchmark", "task_id", "arm", "model", "agent", "budget", "seed")
@@ -80,37 +83,60 @@ def labels_of(row: Mapping[str, Any]) -> dict[str, str]:
 
 def row_tags(row: Mapping[str, Any]) -> dict[str, str]:
     """The whole row as tags, with its seal."""
-    tags = {SEAL_TAG: _seal(row)}
+    tags = {SEAL_TAG: _seal(canonical_json(row))}
     for group in GROUPS:
-        text = canonical_json(row[group])
-        if len(text) <= MAX_TAG:
-            tags[f"{ROW_PREFIX}{group}"] = text
-            continue
-        for piece in range(math.ceil(len(text) / MAX_TAG)):
-            tags[f"{ROW_PREFIX}{group}.{piece}"] = text[piece * MAX_TAG : (piece + 1) * MAX_TAG]
+        tags.update(pieces(f"{ROW_PREFIX}{group}", canonical_json(row[group])))
     return tags
 
 
+def sealed_row(tags: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """The seal and the row that :func:`row_tags` was given. Raises Drift when the tags no longer hold it."""
+    texts = {group: joined(tags, f"{ROW_PREFIX}{group}") for group in sorted(GROUPS)}
+    text = "{" + ",".join(f'"{group}":{part}' for group, part in texts.items()) + "}"
+    seal = tags.get(SEAL_TAG, "")
+    if _seal(text) != seal:
+        raise Drift(f"the tracker's copy of cell {tags.get(CELL_TAG, '')} does not match its seal; mirror it anew")
+    row: dict[str, Any] = json.loads(text)
+    return seal, row
+
+
 def row_from_tags(tags: Mapping[str, str]) -> dict[str, Any]:
-    """The row that :func:`row_tags` was given. Raises Drift when the tags no longer hold it."""
-    row = {group: _group(tags, group) for group in GROUPS}
-    if _seal(row) != tags.get(SEAL_TAG):
-        raise Drift(f"the tracker's copy of cell {tags.get(CELL_TAG)} does not match its seal; mirror it anew")
-    return row
+    """The row alone; raises as :func:`sealed_row`."""
+    return sealed_row(tags)[1]
 
 
-def _group(tags: Mapping[str, str], group: str) -> Any:
-    name = f"{ROW_PREFIX}{group}"
-    numbered = takewhile(lambda piece: piece is not None, (tags.get(f"{name}.{i}") for i in count()))
-    text = tags[name] if name in tags else "".join(piece or "" for piece in numbered)
+def question_tags(plan: Mapping[str, Any]) -> dict[str, str]:
+    """What a plan asks, as tags."""
+    return pieces(QUESTION_TAG, canonical_json({key: plan.get(key) or {} for key in ("study", "analysis")}))
+
+
+def question_of(tags: Mapping[str, str]) -> dict[str, Any] | None:
+    """The ``study`` and ``analysis`` sections that :func:`question_tags` was given, or None."""
     try:
-        return json.loads(text)
+        found = json.loads(joined(tags, QUESTION_TAG))
     except ValueError:
         return None
+    return found if isinstance(found, dict) else None
 
 
-def _seal(row: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(row).encode()).hexdigest()[:16]
+def pieces(name: str, text: str) -> dict[str, str]:
+    """A text as one tag, or as numbered ones where it is long."""
+    if len(text) <= MAX_TAG:
+        return {name: text}
+    number = math.ceil(len(text) / MAX_TAG)
+    return {f"{name}.{n}": text[n * MAX_TAG : (n + 1) * MAX_TAG] for n in range(number)}
+
+
+def joined(tags: Mapping[str, str], name: str) -> str:
+    """The text of :func:`pieces`."""
+    if name in tags:
+        return tags[name]
+    numbered = takewhile(lambda piece: piece is not None, (tags.get(f"{name}.{i}") for i in count()))
+    return "".join(piece or "" for piece in numbered)
+
+
+def _seal(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _param_name(name: str, taken: Mapping[str, str]) -> str:

@@ -24,14 +24,15 @@ from typing import Any, NoReturn, cast
 
 from recurve_eval.appendlog import FileLock, complete_lines, utc_now
 from recurve_eval.errors import ConfigError, Drift, InfraError, RunLocked
-from recurve_eval.ledger import RESULTS, id_of_line, open_line, run_owner
-from recurve_eval.ports import Tracker
+from recurve_eval.ledger import RESULTS, id_of_line, open_line, run_owner, sealed_lines
+from recurve_eval.ports import Publishing, Tracker
 from recurve_eval.tracking.study import Study, read_plan
 
 SPEC = "tracking.json"
 STATUS = "mirror.json"
 LOG = "mirror.log"
 LOCK = "mirror.lock"
+ANALYSIS = "analysis"
 POLL_S = 0.2
 BATCH = 20  # rows between two notes of progress
 GIVE_UP = 5  # failures in a row after which a follower without a host ends
@@ -58,12 +59,28 @@ def read_status(run_dir: Path) -> Mapping[str, Any]:
 
 
 def mirror(run_dir: Path, tracker: Tracker) -> int:
-    """Send what the tracker lacks, in the foreground; returns how many cells that were.
+    """Send what the tracker lacks, rows and analysis, in the foreground; returns how many cells that were.
 
     Raises RunLocked while a follower is at work, and whatever the tracker raises.
     """
     with FileLock(run_dir, LOCK):
         return _Mirror(run_dir, tracker).follow(lambda _: True)
+
+
+def publish(run_dir: Path, tracker: Tracker) -> bool:
+    """Log the analysis of a run directory to its tracker, without asking for its cells; whether there was a place to.
+
+    Raises RunLocked while a follower is at work, and whatever the tracker raises.
+    """
+    if not isinstance(tracker, Publishing):
+        return False
+    with FileLock(run_dir, LOCK):
+        study = Study(run_dir, read_plan(run_dir))
+        tracker.open_study(run_dir, study.plan)
+        tracker.publish(Path(run_dir) / ANALYSIS)
+        complete = sum(1 for _ in sealed_lines(run_dir)) >= study.cells
+        tracker.close("FINISHED" if complete else "KILLED")
+    return True
 
 
 class Follower:
@@ -162,10 +179,16 @@ class _Mirror:
             if ending and not news:
                 break
             ending = told(0.0 if news else POLL_S)
+        self._publish()
         complete = not self._study.cells or len(self._held) >= self._study.cells
         self._tracker.close("FINISHED" if complete else "KILLED")
         self.note("done")
         return self.sent
+
+    def _publish(self) -> None:
+        analysis = self._run_dir / ANALYSIS
+        if isinstance(self._tracker, Publishing) and (analysis / "summary.json").is_file():
+            self._tracker.publish(analysis)
 
     def note(self, state: str, error: str | None = None) -> None:
         """Write ``mirror.json``; after an error nothing is claimed to be mirrored."""

@@ -75,7 +75,7 @@ def clean_engines() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def made_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An MLflow database with its tables and nothing in it; making one takes seconds."""
-    from recurve_eval.tracking.mlflow import _connect
+    from recurve_eval.tracking.mlflow.client import connect as _connect
 
     path = tmp_path_factory.mktemp("made") / "mlflow.db"
     _connect(f"sqlite:///{path}", 30.0, 0)

@@ -16,7 +16,7 @@ import pytest
 from analysis_samples import Row, historical, plan_of, row, unscored
 
 from recurve_eval.analysis import analyze_rows
-from recurve_eval.analysis.collect import headline
+from recurve_eval.analysis.markdown import headline
 from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.resources import schema_path
 from recurve_eval.rows import validate

@@ -1,11 +1,8 @@
-"""MLflow as a mirror: a parent run per plan, a child run per cell, the exact row inside its tags."""
+"""A parent run per plan, a child run per cell, the exact row inside its tags; and the answer, when there is one."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,21 +15,21 @@ from recurve_eval.domain import JSON
 from recurve_eval.errors import ConfigError, InfraError
 from recurve_eval.tracking.encoding import (
     CELL_TAG,
+    KIND_TAG,
     MAX_TAG,
+    PARENT_TAG,
     PLAN_TAG,
     SEAL_TAG,
     labels_of,
     metrics_of,
     params_of,
-    row_from_tags,
+    question_tags,
     row_tags,
 )  # fmt: skip
+from recurve_eval.tracking.mlflow.client import SQLITE, connect, experiment_id, search, upload
+from recurve_eval.tracking.mlflow.source import Held, forget_rows, held
 from recurve_eval.tracking.study import Study
 
-PARENT_TAG = "mlflow.parentRunId"
-KIND_TAG = "recurve.kind"
-_SQLITE = "sqlite:///"
-_PAGE = 500  # runs a search returns at once; each carries its whole row
 _BATCH = 100  # params that one request may hold
 _CELL_FILES = ("config.yaml", "grade.json", "transcript*")
 
@@ -67,7 +64,7 @@ class MlflowTracker:
         """Find or create the experiment and the parent run."""
         study = Study(run_dir, plan)
         uri = self._uri_of(study.run_dir)
-        client, database = _connect(uri, self.timeout_s, self.http_retries)
+        client, database = connect(uri, self.timeout_s, self.http_retries)
         self._opened.append(_OpenStudy(client, database, study, self.experiment or study.experiment, self.artifacts))
         self._study.adopt_parent()
 
@@ -78,6 +75,14 @@ class MlflowTracker:
     def mirror(self, rows: Sequence[Mapping[str, JSON]]) -> None:
         for row in rows:
             self._study.send(row)
+
+    def publish(self, analysis: Path) -> None:
+        """Log an analysis (the directory that holds summary.json) to the parent run, its arms as runs of their own."""
+        self._study.publish(analysis)
+
+    def parent_run(self) -> tuple[str, str]:
+        """The ids of the open study's parent run and experiment."""
+        return self._study.place
 
     def close(self, status: str) -> None:
         self._study.end(status)
@@ -91,26 +96,24 @@ class MlflowTracker:
             raise ConfigError(
                 f"{place} has a character that no database address can carry: set tracking.uri or run.outputs"
             )
-        return f"{_SQLITE}{place / 'mlflow.db'}"
+        return f"{SQLITE}{place / 'mlflow.db'}"
 
-    def read_study(self, run_dir: Path, plan: Mapping[str, JSON], uri: str = "") -> Iterator[dict[str, Any]]:
-        """The rows that the tracker holds of one run directory's plan. Raises as :meth:`rows`."""
-        reader = replace(self, uri=uri or self._uri_of(Path(run_dir)))
-        return reader.rows(str(plan["plan_hash"]))
+    def held(self, of: str) -> Held:
+        """What the tracker holds of ``of``: an experiment's name or id, a parent run's id or a plan's hash.
 
-    def rows(self, of: str) -> Iterator[dict[str, Any]]:
-        """Rows rebuilt from the tracker alone, a page at a time.
-
-        ``of`` is a plan hash (64 hex digits), a parent run id (32 hex digits) or an experiment name. Raises
-        ConfigError when there is no such thing or no ``uri``, Drift when a row no longer matches its seal.
+        Raises ConfigError when there is no such thing or no ``uri``; see :class:`Held` for its rows.
         """
         if not self.uri:
-            raise ConfigError("reading rows from MLflow needs tracking.uri")
-        client, _ = _connect(self.uri, self.timeout_s, self.http_retries)
-        experiments, condition = _selection(client, of)
-        for run in _search(client, experiments, condition):
-            if SEAL_TAG in run.data.tags and run.info.status != "RUNNING":
-                yield row_from_tags(run.data.tags)
+            raise ConfigError("reading rows from MLflow needs its address: tracking.uri, or --uri")
+        return held(self.uri, of, self.timeout_s, self.http_retries)
+
+    def held_of(self, run_dir: Path, plan: Mapping[str, JSON], uri: str = "") -> Held:
+        """What the tracker holds of one run directory's plan."""
+        return replace(self, uri=uri or self.uri or self._uri_of(Path(run_dir))).held(str(plan["plan_hash"]))
+
+    def rows(self, of: str) -> Iterator[dict[str, Any]]:
+        """The rows alone of :meth:`held`."""
+        return (row for _, row in self.held(of).rows())
 
     @cached_property
     def _opened(self) -> list[_OpenStudy]:
@@ -129,34 +132,38 @@ class _OpenStudy:
         self._database = database
         self._inode = None if database is None else database.stat().st_ino
         location = None if database is None else (database.parent / "mlartifacts").as_uri()
-        self._experiment_id = _experiment_id(client, experiment, location)
+        self._experiment_id = experiment_id(client, experiment, location)
         self._parent_id = ""
+        self._parent_tags: Mapping[str, str] = {}
         self._fresh = False
         self._sent: set[str] = set()
 
     def adopt_parent(self) -> None:
         condition = f"tags.`{PLAN_TAG}` = '{self._study.plan_hash}' and tags.`{KIND_TAG}` = 'plan'"
-        found = next(_search(self._client, [self._experiment_id], condition), None)
+        found = next(search(self._client, [self._experiment_id], condition), None)
         self._fresh = found is None
         if found is None:
             tags = {PLAN_TAG: self._study.plan_hash, KIND_TAG: "plan", **_plan_tags(self._study.plan)}
+            tags.update(question_tags(self._study.plan))
             name = f"{self._study.experiment} {self._study.plan_hash[:8]}"
             found = self._client.create_run(self._experiment_id, tags=tags, run_name=name)
         elif found.info.status != "RUNNING":
             self._client.update_run(found.info.run_id, status="RUNNING")
         self._parent_id = found.info.run_id
+        self._parent_tags = found.data.tags
         if self._artifacts and "recurve.described" not in found.data.tags:
             self._describe(found.info.artifact_uri)
 
     def _describe(self, artifact_uri: str) -> None:
         self._client.log_text(self._parent_id, "\n".join(provenance.freeze()) + "\n", "pip-freeze.txt")
-        _upload(artifact_uri, [self._study.run_dir / "plan.yaml"])
+        upload(artifact_uri, [self._study.run_dir / "plan.yaml"])
         self._client.set_tag(self._parent_id, "recurve.described", "true")
 
     def settle_children(self) -> frozenset[str]:
         if self._fresh:
             return frozenset()
-        for run in _search(self._client, [self._experiment_id], f"tags.`{PARENT_TAG}` = '{self._parent_id}'"):
+        condition = f"tags.`{PARENT_TAG}` = '{self._parent_id}' and tags.`{KIND_TAG}` = 'cell'"
+        for run in search(self._client, [self._experiment_id], condition):
             cell_id = run.data.tags.get(CELL_TAG, "")
             # A child is complete once its status is final: that is the last thing written.
             if run.info.status == "RUNNING" or SEAL_TAG not in run.data.tags or cell_id in self._sent:
@@ -170,13 +177,15 @@ class _OpenStudy:
         cell_id = row["identity"]["cell_id"]
         if cell_id in self._sent:
             return
+        forget_rows(self._client, self._parent_id, self._parent_tags)
+        self._parent_tags = {}
         end_ms = self._ended_ms(cell_id)
         tags = {PARENT_TAG: self._parent_id, KIND_TAG: "cell", **labels_of(row), **row_tags(row)}
         start_ms = end_ms - int(row["usage"]["wall_s"] * 1000)
         run = self._client.create_run(self._experiment_id, start_time=start_ms, tags=tags, run_name=_run_name(row))
         if self._artifacts:
             cell_dir = self._study.cell_dir(cell_id)
-            _upload(run.info.artifact_uri, [p for pattern in _CELL_FILES for p in sorted(cell_dir.glob(pattern))])
+            upload(run.info.artifact_uri, [p for pattern in _CELL_FILES for p in sorted(cell_dir.glob(pattern))])
         self._log(run.info.run_id, params_of(self._study.config(cell_id)), metrics_of(row), end_ms)
         scored = row["verdict"]["oracle_verdict"] != "unscored"
         self._client.set_terminated(run.info.run_id, "FINISHED" if scored else "FAILED", end_ms)
@@ -191,6 +200,16 @@ class _OpenStudy:
         while batch or numbers:
             self._client.log_batch(run_id, metrics=numbers, params=batch)
             batch, numbers = list(islice(pending, _BATCH)), []
+
+    def publish(self, analysis: Path) -> None:
+        from recurve_eval.tracking.mlflow.publish import publish  # numpy is behind it; a plan needs none of that
+
+        self._demand_same_database()
+        publish(self._client, self._experiment_id, self._parent_id, self._study.run_dir, analysis)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self._parent_id, self._experiment_id
 
     def end(self, status: str) -> None:
         self._demand_same_database()
@@ -212,85 +231,6 @@ class _OpenStudy:
             same = False
         if not same:
             raise InfraError(f"the tracker's database {self._database} was removed or replaced")
-
-
-def _connect(uri: str, timeout_s: float, http_retries: int) -> tuple[Any, Path | None]:
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, int(timeout_s))))
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", str(http_retries))
-    database = _database_of(uri)
-    if database is not None:
-        database.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(database, timeout=timeout_s)
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")  # readers and the one writer do not wait for each other
-        finally:
-            connection.close()
-        uri = uri if "?" in uri else f"{uri}?timeout={timeout_s:g}"
-    with warnings.catch_warnings():
-        # MLflow's own use of deprecated interfaces of its dependencies is not this program's to mend.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", FutureWarning)
-        from mlflow.tracking import MlflowClient
-
-        return MlflowClient(uri), database
-
-
-def _database_of(uri: str) -> Path | None:
-    return Path(uri.removeprefix(_SQLITE).partition("?")[0]).resolve() if uri.startswith(_SQLITE) else None
-
-
-def _experiment_id(client: Any, name: str, location: str | None) -> str:
-    from mlflow.exceptions import MlflowException
-
-    found = client.get_experiment_by_name(name)
-    if found is None:
-        try:
-            return str(client.create_experiment(name, artifact_location=location))
-        except MlflowException:  # another study may have created it in this instant
-            found = client.get_experiment_by_name(name)
-            if found is None:
-                raise
-    if found.lifecycle_stage == "deleted":
-        client.restore_experiment(found.experiment_id)
-    return str(found.experiment_id)
-
-
-def _search(client: Any, experiments: Sequence[str], condition: str) -> Iterator[Any]:
-    token: str | None = None
-    while True:
-        page = client.search_runs(list(experiments), condition, max_results=_PAGE, page_token=token,
-                                  order_by=["attributes.start_time ASC"])  # fmt: skip
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
-def _selection(client: Any, of: str) -> tuple[list[str], str]:
-    named = client.get_experiment_by_name(of)
-    if named is not None:
-        return [named.experiment_id], f"tags.`{KIND_TAG}` = 'cell'"
-    is_hex = set(of) <= set("0123456789abcdef")
-    if not is_hex or len(of) not in (32, 64):
-        raise ConfigError(f"MLflow has no experiment '{of}', and that is neither a parent run id nor a plan hash")
-    everywhere = [e.experiment_id for e in client.search_experiments()]
-    tag = PARENT_TAG if len(of) == 32 else PLAN_TAG
-    return everywhere, f"tags.`{tag}` = '{of}' and tags.`{KIND_TAG}` = 'cell'"
-
-
-def _upload(artifact_uri: str, paths: Sequence[Path]) -> None:
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-    present = [path for path in paths if path.exists()]
-    if not present:
-        return
-    repository: Any = get_artifact_repository(artifact_uri)
-    for path in present:
-        if path.is_dir():
-            repository.log_artifacts(str(path), path.name)
-        else:
-            repository.log_artifact(str(path))
 
 
 def _plan_tags(plan: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,75 @@
+"""The answer logged back: the parent run says it, and each arm is a run that MLflow's table and charts can compare.
+
+An arm's run holds what summary.json says of the arm in one stratum. A rate that is undefined has no metric (a metric
+cannot be undefined); its tag says so with the raw fraction.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from recurve_eval.analysis.board import Note, arm_notes, study_note
+from recurve_eval.ledger import sealed_lines
+from recurve_eval.tracking.encoding import KIND_TAG, MAX_TAG, PARENT_TAG
+from recurve_eval.tracking.mlflow.client import search, upload
+from recurve_eval.tracking.mlflow.source import ROWS_COUNT_TAG, ROWS_FILE, ROWS_HASH_TAG
+
+SUMMARY_TAG = "recurve.summary_sha256"
+NOTE_TAG = "mlflow.note.content"
+ARTIFACTS = "analysis"
+
+
+def publish(client: Any, experiment_id: str, parent_id: str, run_dir: Path, analysis: Path) -> None:
+    """Log the analysis in a directory, unless it is logged already; what an earlier one said is replaced."""
+    raw = (analysis / "summary.json").read_bytes()
+    mark = hashlib.sha256(raw + (analysis / "summary.md").read_bytes()).hexdigest()
+    parent = client.get_run(parent_id)
+    if parent.data.tags.get(SUMMARY_TAG) == mark and ROWS_HASH_TAG in parent.data.tags:
+        return
+    for run in search(client, [experiment_id], f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`{KIND_TAG}` = 'arm'"):
+        client.delete_run(run.info.run_id)
+    data = json.loads(raw)
+    note = study_note(data, (analysis / "summary.md").read_text(encoding="utf-8"))
+    for name in parent.data.metrics.keys() - note.metrics.keys():
+        note.metrics[name] = float("nan")  # an earlier analysis had a value; MLflow cannot forget a metric
+    _log(client, parent_id, note)
+    for arm in reversed(arm_notes(data)):  # the table shows the newest first
+        tags = {KIND_TAG: "arm", PARENT_TAG: parent_id, SUMMARY_TAG: mark}
+        run = client.create_run(experiment_id, tags=tags, run_name=arm.name)
+        _log(client, run.info.run_id, arm)
+        client.set_terminated(run.info.run_id, "FINISHED")
+    upload(parent.info.artifact_uri, sorted(analysis.iterdir()), ARTIFACTS)
+    _keep_rows(client, parent, run_dir)
+    client.set_tag(parent_id, SUMMARY_TAG, mark)
+
+
+def _log(client: Any, run_id: str, note: Note) -> None:
+    from mlflow.entities import Metric, Param, RunTag
+
+    at = int(time.time() * 1000)
+    client.log_batch(
+        run_id,
+        metrics=[Metric(name, value, at, 0) for name, value in sorted(note.metrics.items())],
+        params=[Param(name, value) for name, value in sorted(note.params.items())],
+        tags=[RunTag(name, value[:MAX_TAG]) for name, value in sorted({**note.tags, NOTE_TAG: note.text}.items())],
+    )
+
+
+def _keep_rows(client: Any, parent: Any, run_dir: Path) -> None:
+    """The rows as one file, so that a server need not be asked for every cell."""
+    with tempfile.TemporaryDirectory(prefix="recurve-eval-") as place:
+        path, number = Path(place) / ROWS_FILE, 0
+        with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=4, fileobj=raw, mtime=0) as packed:
+            for line in sealed_lines(run_dir):
+                packed.write(line)
+                number += 1
+        upload(parent.info.artifact_uri, [path])
+        with path.open("rb") as file:
+            client.set_tag(parent.info.run_id, ROWS_HASH_TAG, hashlib.file_digest(file, "sha256").hexdigest())
+        client.set_tag(parent.info.run_id, ROWS_COUNT_TAG, str(number))
