@@ -313,7 +313,7 @@ def test_pins_and_limits(tmp_path: Path) -> None:
         made(tmp_path, HALVE, PAIRS, count=3).task_ids()
     with pytest.raises(ConfigError, match="line 2: task_id 'Mbpp/2' is already"):
         made(tmp_path, PAIRS, PAIRS).task_ids()
-    with pytest.raises(UnknownName, match="unknown task 'x' in task.timeouts_s"):
+    with pytest.raises(UnknownName, match=r"unknown task 'x' in task.timeouts_s"):
         made(tmp_path, HALVE, timeouts_s={"x": 1.0}).task_ids()
     bench = made(tmp_path, HALVE, PAIRS, timeouts_s={"Mbpp/2": 9.0})
     limits = [bench.oracle_job(t, Submission.of_reference("x", {})).timeout_s for t in bench.task_ids()]

@@ -109,7 +109,7 @@ def test_a_file_address_is_read_where_it_lies(places: Path) -> None:
     assert cached(places) == []
     with pytest.raises(ConfigError, match="names a file of another machine"):
         _ = source(url="file://elsewhere/tasks.jsonl").content
-    with pytest.raises(ConfigError, match="cannot read .*nowhere"):
+    with pytest.raises(ConfigError, match=r"cannot read .*nowhere"):
         _ = source(url="file:///nowhere").content
 
 
