@@ -78,13 +78,16 @@ def _changed(value: Any) -> Any:
     return None
 
 
+PROBABILITIES = ("model.skill", "agent.overconfidence", "agent.repair", "agent.check_quality")
+
+
 def test_every_counted_number_moves_the_hash() -> None:
     base = app.compose(SMALL)
     before = hash_of()
     moved = {}
     for key, value in config.leaves(config.verdict_part(base)):
         other = _changed(value)
-        if other is None or key in ("model.skill", "agent.overconfidence", "agent.repair") or key.startswith("study."):
+        if other is None or key in PROBABILITIES or key.startswith("study."):
             continue
         moved[key] = hash_of(f"{key}={json.dumps(other)}") != before
     assert len(moved) > 10
@@ -96,6 +99,7 @@ def test_every_counted_number_moves_the_hash() -> None:
     [
         "model.skill=0.5",
         "agent.overconfidence=0.25",
+        "agent.check_quality=0.25",
         "seed=1",
         "arm=A1",
         "arm=A0b",

@@ -14,6 +14,7 @@ from ledger_samples import cell_id, sample_row
 
 from recurve_eval.errors import InfraError
 from recurve_eval.rows import InvalidRow, flatten, frame, schema, validate
+from recurve_eval.tiers import tier_of
 
 
 @pytest.mark.parametrize("unscored", [False, True])
