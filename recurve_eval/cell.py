@@ -42,6 +42,7 @@ from recurve_eval.domain import (
 )  # fmt: skip
 from recurve_eval.errors import InfraError, Interrupted, Leak, OracleError
 from recurve_eval.evidence import CellFiles
+from recurve_eval.oracle.protocol import arrangement
 from recurve_eval.plan import Condition
 from recurve_eval.ports import (
     Agent,
@@ -102,6 +103,7 @@ class Trial:
     run: AgentRun | None = None
     submission: Submission | None = None
     grade: Grade | None = None
+    candidate: str | None = None  # whether the submission was graded apart from its tests or shared their process
     wall_s: float = 0.0
     on_session: Callable[[Session], Any] = lambda session: None
     sessions: list[Session] = field(default_factory=list)
@@ -381,6 +383,7 @@ def _capture(trial: Trial) -> None:
 def _grade(trial: Trial) -> None:
     assert trial.task is not None and trial.submission is not None
     job = trial.parts.benchmark.oracle_job(trial.task.id, trial.submission)
+    trial.candidate = arrangement(job)
     trial.grade = trial.parts.oracle.grade(job)
 
 

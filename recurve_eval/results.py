@@ -145,6 +145,7 @@ def _attestation(trial: Trial, env: OracleEnv) -> dict[str, Any]:
     return {
         **{k: str(v) for k, v in trial.parts.sandbox.attestation().items()},
         "oracle_isolation": env.isolation,
+        "candidate": trial.candidate,
         "image_digest": env.image_digest,
         "leak_scan": trial.leak_scan,
         "submission_hash": submission.sha256 if submission else None,

@@ -3,6 +3,9 @@
 The held-out module runs inside the submission's own module, so its tests may use what the submission
 imports and patch what it defines. Ids are ``Class.test_x``, of the one class that ``params["case"]``
 names; ``params["libraries"]`` are the modules without which nobody's solution could run.
+
+What the tests bound in that namespace is compared around each test; a submission that puts a forgery
+there and takes it away in time is not seen. That is the price of one namespace.
 """
 
 from __future__ import annotations
@@ -14,22 +17,36 @@ import os
 import sys
 import types
 import unittest
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 from .conventions import CANARIES, HarnessFault, MustFail, Result, Stage, dice
+
+_AT_CLASS_LEVEL = ("setUpClass", "tearDownClass")
+_METHODS = {name for name, v in vars(unittest.TestCase).items() if callable(v) or isinstance(v, classmethod)}
 
 
 def run_namespace(stage: Stage, load_submission: Callable[[], Any]) -> None:
     stems = sorted(stage.held.code())
     if len(stems) != 1:
         raise HarnessFault("the namespace convention takes one held-out module, not %d" % len(stems))
+    tree = ast.parse(stage.held.source(stems[0]))
     _demand(stage.params.get("libraries", ()))
     _settle()
     module = load_submission()
-    _accuse(stage, module, stems[0])
+    own = _Own(tree, module)
+    _accuse(stage, own.shadowed())
+    # Threads of the submission get no turn, unless the tests wait for something, before they are remembered.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)
     stage.held.exec_module(module, stems[0])
     case = getattr(module, stage.params["case"])
-    unittest.TestSuite(_with_canaries(case)).run(Result(stage))
+    own.remember(case)
+    tests = list(unittest.TestLoader().loadTestsFromTestCase(case))
+    for test in tests:  # whatever becomes of the class, these methods are what runs
+        setattr(test, test._testMethodName, getattr(test, test._testMethodName))
+    sys.setswitchinterval(interval)
+    watched = stage._replace(changed=lambda: stage.changed() or own.changed())
+    unittest.TestSuite(_with_canaries(case, tests)).run(Result(watched))
 
 
 def _demand(libraries: list[str]) -> None:
@@ -48,19 +65,61 @@ def _settle() -> None:
         numpy.random.seed()
 
 
-def _accuse(stage: Stage, module: types.ModuleType, stem: str) -> None:
-    """The tests resolve names in the submission's namespace: it may not decide what built-in names mean to them."""
-    names = vars(module)
-    if names.get("__builtins__") not in (builtins, vars(builtins)):
-        stage.channel.tell("tamper", what="the namespace's builtins were replaced")
-    for name in sorted(_used(stage.held.source(stem)) & set(vars(builtins)) & set(names)):
-        if not _of_a_library(name, names[name], module):
-            stage.channel.tell("tamper", what="the built-in %s of the tests was replaced" % name)
+def _accuse(stage: Stage, what: str | None) -> None:
+    if what:
+        stage.channel.tell("tamper", what=what)
 
 
-def _used(source: bytes) -> set[str]:
-    names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
-    return {name for name in names if not name.startswith("__")}
+class _Own:
+    """What is the tests' own in a namespace that they share."""
+
+    def __init__(self, tree: ast.Module, module: types.ModuleType) -> None:
+        self._module, self._names = module, vars(module)
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        self._builtins = {name for name in used & set(vars(builtins)) if not name.startswith("__")}
+        declared = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+        self._bound = {name for node in tree.body for name in _binds(node)} - declared
+        self._held: dict[str, Any] = {}
+        self._case: Any = None
+        self._functions: dict[str, Any] = {}
+
+    def remember(self, case: Any) -> None:
+        self._held = {name: self._names[name] for name in self._bound if name in self._names}
+        self._case, self._functions = case, _functions(case)
+
+    def changed(self) -> str | None:
+        for name, value in self._held.items():
+            if self._names.get(name) is not value:
+                return "%s of the tests was replaced" % name
+        now = _functions(self._case)
+        if now.keys() != self._functions.keys() or any(now[name] is not f for name, f in self._functions.items()):
+            return "the test class was altered"
+        return self.shadowed()
+
+    def shadowed(self) -> str | None:
+        """A submission may not decide what built-in names mean to the tests."""
+        if self._names.get("__builtins__") not in (builtins, vars(builtins)):
+            return "the namespace's builtins were replaced"
+        for name in sorted(self._builtins & set(self._names) - self._bound):
+            if not _of_a_library(name, self._names[name], self._module):
+                return "the built-in %s of the tests was replaced" % name
+        return None
+
+
+def _functions(case: Any) -> dict[str, Any]:
+    """The tests of a class, and what it has instead of unittest's own; its data may change."""
+    return {name: value for name, value in vars(case).items() if name.startswith("test") or name in _METHODS}
+
+
+def _binds(node: ast.stmt) -> list[str]:
+    """Names that a statement at the top of a module binds."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
+    if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return []
 
 
 def _of_a_library(name: str, value: Any, submission: types.ModuleType) -> bool:
@@ -71,19 +130,10 @@ def _of_a_library(name: str, value: Any, submission: types.ModuleType) -> bool:
     return home is not None and home is not submission and vars(home).get(name) is value
 
 
-def _with_canaries(case: Any) -> list[Any]:
-    suites: list[Any] = list(_split(case))
+def _with_canaries(case: Any, tests: list[Any]) -> list[Any]:
+    """Between the tests, unless something is set up for all of them together."""
+    plain = all(getattr(case, name).__func__ is getattr(unittest.TestCase, name).__func__ for name in _AT_CLASS_LEVEL)
+    suites: list[Any] = list(tests) if plain else [unittest.TestSuite(tests)]
     for name in CANARIES:
         suites.insert(dice.randrange(len(suites) + 1), MustFail(name))
     return suites
-
-
-def _split(case: Any) -> Iterator[Any]:
-    """The tests one by one where nothing is set up for all of them together, else as one suite."""
-    suite = unittest.TestLoader().loadTestsFromTestCase(case)
-    shared = [getattr(case, name).__func__ for name in ("setUpClass", "tearDownClass")]
-    plain = [getattr(unittest.TestCase, name).__func__ for name in ("setUpClass", "tearDownClass")]
-    if shared == plain:
-        yield from suite
-    else:
-        yield suite

@@ -7,8 +7,8 @@ How a submission is graded. A submission is the whole of ``solution.py``. The of
 ``code_prompt`` (the imports and the signature), a body of ``pass``, the solution and the tests into one
 module, so a solution may lean on the prompt's imports, and on those of the tests. The same is done here:
 the given part runs first, the captured bytes after it, the tests last, all in the module ``solution``.
-Tests that share a namespace with what they judge can be forged by a sufficiently clever submission; see
-``candidate`` among the pins.
+Tests that share a namespace with what they judge can be forged by a sufficiently clever submission; rows
+say so (``attestation.candidate`` is ``shared``).
 """
 
 from __future__ import annotations
@@ -135,12 +135,12 @@ class BigCodeBench:
     prompt: str = "instruct"
     preload: list[str] = field(default_factory=list)
     download_timeout_s: float = field(default=30.0, metadata={"verdict": False})
-    timeout_s: float = 60.0
+    timeout_s: float = 120.0
     timeouts_s: dict[str, float] = field(default_factory=dict)
 
     def pins(self) -> Mapping[str, JSON]:
         part = {"tasks": self._source.sha256_found, "ids": list(self.problems) if self.ids else None}
-        return {"dataset_revision": self.revision, "dataset_hash": digest(part), "candidate": "shared"}
+        return {"dataset_revision": self.revision, "dataset_hash": digest(part)}
 
     def task_ids(self) -> Sequence[str]:
         return tuple(self.problems)
@@ -242,8 +242,8 @@ def _records(content: bytes, source: str) -> dict[str, tuple[int, dict[str, str]
 
 def _problem(line: int, texts: dict[str, str], source: str) -> Problem:
     where = f"{source}, line {line}"
-    given = _parsed(texts["code_prompt"] + "\n    pass\n", f"{where}: 'code_prompt'")
-    test = _parsed(texts["test"], f"{where}: 'test'")
+    given = loading.python(texts["code_prompt"] + "\n    pass\n", f"{where}: 'code_prompt'")
+    test = loading.python(texts["test"], f"{where}: 'test'")
     if not any(isinstance(n, ast.FunctionDef) and n.name == texts["entry_point"] for n in given.body):
         raise ConfigError(f"{where}: 'code_prompt' does not define entry_point '{texts['entry_point']}'")
     tests = tuple(_test_ids(test))
@@ -251,13 +251,6 @@ def _problem(line: int, texts: dict[str, str], source: str) -> Problem:
         raise ConfigError(f"{where}: 'test' defines no test methods in a class {CASE}")
     libraries = tuple(sorted({*_imports(given), *_imports(test)} - sys.stdlib_module_names))
     return Problem(**texts, tests=tests, libraries=libraries)
-
-
-def _parsed(text: str, what: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        raise ConfigError(f"{what} is not Python: {error}") from None
 
 
 def _test_ids(test: ast.Module) -> Iterator[str]:

@@ -99,7 +99,9 @@ class Problem:
         body = textwrap.dedent(self.contract).strip("\n")
         if not body.strip():
             return ""
-        functions = [n for n in ast.walk(ast.parse(self.canonical)) if isinstance(n, ast.FunctionDef)]
+        functions = [
+            n for n in ast.walk(loading.python(self.canonical, self.task_id)) if isinstance(n, ast.FunctionDef)
+        ]
         parameters = next(ast.unparse(n.args) for n in functions if n.name == self.entry_point)
         return f"\n\ndef {CONTRACT}({parameters}):\n{textwrap.indent(body, '    ')}\n"
 
@@ -149,7 +151,7 @@ class EvalPlus:
 
     def pins(self) -> Mapping[str, JSON]:
         tasks = digest({"tasks": self._source.sha256_found, "count": len(self.problems)})
-        return {"dataset_revision": self.revision, "dataset_hash": tasks, "candidate": "apart"}
+        return {"dataset_revision": self.revision, "dataset_hash": tasks}
 
     def task_ids(self) -> Sequence[str]:
         return tuple(self.problems)
@@ -268,17 +270,11 @@ def _inputs(record: dict[str, JSON], key: str, where: str) -> list[list[Any]]:
 
 
 def _check(problem: Problem, where: str) -> None:
-    try:
-        functions = [n.name for n in ast.parse(problem.canonical).body if isinstance(n, ast.FunctionDef)]
-    except (SyntaxError, ValueError) as error:
-        raise ConfigError(f"{where}: 'prompt' and 'canonical_solution' are not Python: {error}") from None
-    if problem.entry_point not in functions:
+    canonical = loading.python(problem.canonical, f"{where}: 'prompt' with 'canonical_solution'")
+    if problem.entry_point not in [n.name for n in canonical.body if isinstance(n, ast.FunctionDef)]:
         raise ConfigError(f"{where}: the canonical solution does not define entry_point '{problem.entry_point}'")
-    for key, text in (("contract", "if True:\n    pass\n" + problem.contract), ("test", problem.suite)):
-        try:
-            ast.parse(text)
-        except (SyntaxError, ValueError) as error:
-            raise ConfigError(f"{where}: '{key}' is not Python: {error}") from None
+    loading.python("if True:\n    pass\n" + problem.contract, f"{where}: 'contract'")
+    loading.python(problem.suite, f"{where}: the original tests ('test' or 'assertion')")
     if not problem.groups:
         raise ConfigError(f"{where}: no inputs: base_input and plus_input are empty")
 

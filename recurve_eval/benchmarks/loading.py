@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import hashlib
 import json
@@ -11,6 +12,7 @@ import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
+import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +101,16 @@ def text_field(record: dict[str, JSON], key: str, source: str, line: int) -> str
     if not value.strip():
         raise ConfigError(f"{source}, line {line}: '{key}' is empty")
     return value
+
+
+def python(text: str, what: str) -> ast.Module:
+    """A record's Python, parsed. Raises ConfigError, beginning with ``what``, where it is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in strings, which are the dataset's own affair
+            return ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise ConfigError(f"{what} is not Python: {error}") from None
 
 
 def download(url: str, target: Path, sha256: str | None, timeout_s: float, remedy: str) -> Path:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from recurve_eval.domain import Grade, OracleJob, OracleVerdict, Submission
+from recurve_eval.domain import JSON, Grade, OracleJob, OracleVerdict, Submission
 from recurve_eval.ports import OracleBackend
 from recurve_eval.resources import oracle_dir
 
@@ -45,6 +45,21 @@ class Total(unittest.TestCase):
         self.assertEqual(total([]), 0)
 """
 _IDS = ("Total.test_small", "Total.test_negative", "Total.test_empty")
+_INPUTS = {"base.jsonl": b"[[1, 2, 3, 4]]\n[[-6, 5]]\n", "plus.jsonl": b"[[]]\n[[10, 11, 12]]\n"}
+# Of each convention: what is held out, what it needs to be told, and the ids of its tests.
+_FORMS: Mapping[str, tuple[Mapping[str, bytes], Mapping[str, JSON], tuple[str, ...]]] = {
+    "check": ({"total_check.py": _CHECK}, {}, ("check",)),
+    "unittest": ({"total_check.py": _UNITTEST}, {}, _IDS),
+    "namespace": (
+        {"total_check.py": _UNITTEST.replace(b"from solution import total\n", b"")}, {"case": "Total"}, _IDS,
+    ),
+    "reference": (
+        {"total_reference.py": CANONICAL["solution.py"], **_INPUTS},
+        {"reference": "total_reference", "groups": [["base", "base.jsonl"], ["plus", "plus.jsonl"]],
+         "atol": 0, "rule": "equal", "shape": []},
+        ("base", "plus"),
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +94,19 @@ def attack_tasks() -> dict[str, Callable[[Submission], OracleJob]]:
     """The tasks by name: each convention, with the candidate apart from its tests and sharing their process."""
 
     def maker(convention: str, candidate: str) -> Callable[[Submission], OracleJob]:
-        check = convention == "check"
+        held_out, params, expected = _FORMS[convention]
         return lambda submission: OracleJob(
             task_id=f"attack/{convention}/{candidate}",
             submission=submission,
-            held_out={"total_check.py": _CHECK if check else _UNITTEST},
+            held_out=held_out,
             convention=convention,
-            params={"module": "solution", "entry_point": "total", "candidate": candidate},
-            expected=("check",) if check else _IDS,
+            params={"module": "solution", "entry_point": "total", "candidate": candidate, **params},
+            expected=expected,
             timeout_s=2.0,
         )
 
-    pairs = [("check", "apart"), ("unittest", "shared"), ("check", "shared"), ("unittest", "apart")]
+    pairs = [("check", "apart"), ("unittest", "shared"), ("check", "shared"), ("unittest", "apart"),
+             ("namespace", "shared"), ("reference", "apart")]  # fmt: skip
     return {f"{convention}/{candidate}": maker(convention, candidate) for convention, candidate in pairs}
 
 

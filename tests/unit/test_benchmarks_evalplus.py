@@ -294,9 +294,9 @@ MALFORMED = {
     "no plus": ({k: v for k, v in HALVE.items() if k != "plus_input"}, "'plus_input' must be a list"),
     "contract": ({**HALVE, "contract": None}, "'contract' must be a string"),
     "contract syntax": ({**HALVE, "contract": "    assert ("}, "'contract' is not Python"),
-    "canonical": ({**HALVE, "canonical_solution": "  return ("}, "are not Python"),
+    "canonical": ({**HALVE, "canonical_solution": "  return ("}, "'canonical_solution' is not Python"),
     "entry": ({**HALVE, "entry_point": "third"}, "does not define entry_point 'third'"),
-    "suite": ({**HALVE, "test": "def check("}, "'test' is not Python"),
+    "suite": ({**HALVE, "test": "def check("}, "original tests .* is not Python"),
     "nothing to run": ({**HALVE, "base_input": [], "plus_input": {}}, "no inputs"),
 }
 
