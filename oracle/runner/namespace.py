@@ -2,7 +2,8 @@
 
 The held-out module runs inside the submission's own module, so its tests may use what the submission
 imports and patch what it defines. Ids are ``Class.test_x``, of the one class that ``params["case"]``
-names; ``params["libraries"]`` are the modules without which nobody's solution could run.
+names; ``params["libraries"]`` are the modules without which nobody's solution could run, ``params["given"]``
+a file beside the submission that must run before it.
 
 What the tests bound in that namespace is compared around each test; a submission that puts a forgery
 there and takes it away in time is not seen. That is the price of one namespace.
@@ -19,7 +20,7 @@ import types
 import unittest
 from typing import Any, Callable
 
-from .conventions import CANARIES, HarnessFault, MustFail, Result, Stage, dice
+from .conventions import CANARIES, HarnessFault, MustFail, Result, Stage, describe, dice
 
 _AT_CLASS_LEVEL = ("setUpClass", "tearDownClass")
 _METHODS = {name for name, v in vars(unittest.TestCase).items() if callable(v) or isinstance(v, classmethod)}
@@ -31,6 +32,7 @@ def run_namespace(stage: Stage, load_submission: Callable[[], Any]) -> None:
         raise HarnessFault("the namespace convention takes one held-out module, not %d" % len(stems))
     tree = ast.parse(stage.held.source(stems[0]))
     _demand(stage.params.get("libraries", ()))
+    _rehearse(stage.params.get("given"))
     _settle()
     module = load_submission()
     own = _Own(tree, module)
@@ -54,6 +56,17 @@ def _demand(libraries: list[str]) -> None:
     missing = [name for name in libraries if name not in sys.modules and importlib.util.find_spec(name) is None]
     if missing:
         raise HarnessFault("this oracle lacks what the task imports: %s" % ", ".join(missing))
+
+
+def _rehearse(given: str | None) -> None:
+    """What the task itself gives must run here, before it is run with a submission: data may be missing too."""
+    if given is None:
+        return
+    try:
+        with open(given, "rb") as file:
+            exec(compile(file.read(), given, "exec", dont_inherit=True), {"__name__": "given"})
+    except BaseException as error:
+        raise HarnessFault("what the task gives does not run on this oracle: " + describe(error)) from None
 
 
 def _settle() -> None:

@@ -172,15 +172,17 @@ class BigCodeBench:
     def oracle_job(self, task_id: str, submission: Submission) -> OracleJob:
         problem = self._find(task_id)
         captured = submission.contents.get(SOLUTION)
+        params: dict[str, JSON] = {"module": "solution", "case": CASE, "libraries": list(problem.libraries)}
         support = {}
         if captured is not None:
+            params["given"] = GIVEN
             support = {SOLUTION: _LOADER.encode(), GIVEN: problem.given.encode(), SUBMITTED: captured}
         return OracleJob(
             task_id=task_id,
             submission=submission,
             held_out=problem.held_out,
             convention="namespace",
-            params={"module": "solution", "case": CASE, "libraries": list(problem.libraries)},
+            params=params,
             expected=problem.tests,
             support=support,
             preload=tuple(self.preload),

@@ -138,6 +138,13 @@ def test_a_missing_library_is_never_a_failure(oracle: ProcessOracle, tmp_path: P
         assert grade.detail == "this oracle lacks what the task imports: no_such_library"
 
 
+def test_missing_data_of_the_prompt_is_never_a_failure(oracle: ProcessOracle, tmp_path: Path) -> None:
+    code = "import math\nopen('no such corpus')\n\ndef task_func(x=4):\n"
+    grade = graded(oracle, made(tmp_path, {**RECORD, "code_prompt": code}), WHOLE)
+    assert (grade.verdict.value, grade.reason) == ("unscored", "oracle_error")
+    assert grade.detail.startswith("what the task gives does not run on this oracle: FileNotFoundError")
+
+
 def test_a_missing_submission_fails(oracle: ProcessOracle, tmp_path: Path) -> None:
     absent = Submission(Reference("none"), (CapturedFile("solution.py", CaptureStatus.MISSING),))
     bench = made(tmp_path)
