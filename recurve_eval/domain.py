@@ -393,7 +393,8 @@ class OracleJob:
         Files that only the grader may read.
     convention : str
         How the grading runner reads ``held_out``: ``unittest`` (modules of TestCases that import the
-        submission) or ``check`` (a module defining ``check(candidate)``).
+        submission), ``check`` (a module defining ``check(candidate)``), ``reference`` (a reference solution
+        and inputs for both) or ``namespace`` (TestCases that run inside the submission's own module).
     params : mapping
         JSON parameters of the convention, such as ``{"module": "solution", "entry_point": "f"}``.
     expected : tuple of str

@@ -119,6 +119,10 @@ def test_what_is_wrong_fails(oracle: ProcessOracle, tmp_path: Path, name: str) -
 
 
 FORGED = {
+    "a name of the tests": "import math\ndef task_func(x=4):\n    globals()['Helper'] = None\n    return math.isqrt(x)\n",
+    "a method of the tests": (
+        "import math\ndef task_func(x=4):\n    TestCases.test_patched = lambda self: None\n    return math.isqrt(x)\n"
+    ),
     "a built-in of the tests": "len = lambda things: 1\ndef task_func(x=4):\n    return 0\n",
     "the namespace's built-ins": "import builtins\n__builtins__ = dict(vars(builtins), len=lambda x: 1)\n" + WHOLE,
     "an assertion": "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\ndef task_func(x=4):\n    return 0\n",
