@@ -17,6 +17,8 @@ PORTS: dict[str, Any] = {
     "agent": ports.Agent,
     "controller": ports.Controller,
     "gate/checks": ports.GateComponent,
+    "gate/traps": ports.GateComponent,
+    "gate/boundary": ports.GateComponent,
     "oracle": ports.OracleBackend,
     "tracking": ports.Tracker,
     "sandbox": None,
@@ -57,7 +59,7 @@ def test_an_option_composes_and_keeps_its_port(path: Path) -> None:
     option = name_of(path)
     composed = app.compose([option, *NEEDS.get(option, [])])
     group = option.split("=")[0]
-    node = composed["gate"]["checks"] if group == "gate/checks" else composed[group]
+    node = composed["gate"][group.removeprefix("gate/")] if group.startswith("gate/") else composed[group]
     part = app.instantiate(node)
     port = PORTS[group]
     assert port is None or all(hasattr(part, member) for member in _members(port)), port

@@ -75,7 +75,7 @@ def test_the_compiled_validator_agrees_with_the_reference_validator() -> None:
             del row[group][field]
         elif rng.random() < 0.6:
             row[group][field] = rng.choice(values)
-        expected = reference.is_valid(row)
+        expected = reference.is_valid(row) and row["gate"]["tier"] == tier_of(row["gate"])
         verdicts.add(expected)
         try:
             validate(row)
@@ -110,3 +110,14 @@ def test_validation_is_a_small_part_of_sealing() -> None:
     for _ in range(100):
         validate(row)
     assert (time.process_time() - start) / 100 < 0.002
+
+
+def test_a_tier_written_by_hand_is_refused() -> None:
+    row = copy.deepcopy(sample_row(1))
+    row["gate"] |= {"outcome": "GREEN", "claims": 1, "admission": {"admitted": True, "red_first": True}}
+    row["gate"]["tier"] = "trap_hardened"
+    validate(row)
+    for tier in (None, "self_probe", "adversary_cross_model", "platinum"):
+        row["gate"]["tier"] = tier
+        with pytest.raises(InvalidRow, match=r"gate\.tier: .* a tier is derived"):
+            validate(row)
