@@ -296,10 +296,12 @@ def _converse(trial: Trial, session: Session, rounds: Rounds) -> None:
     """Turns of the agent and rounds of the gate until the controller stops them."""
     task = rounds.context.task
     budget = bounds.within(Budget(**trial.condition.config["budget"]), task)
-    feedback, cycle = "", 1
+    feedback, cycles = "", dict.fromkeys(Phase, 0)
     while True:
         if trial.cancelled.is_set():
             raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
+        cycles[rounds.phase] += 1
+        cycle = cycles[rounds.phase]
         prompt = _prompt(rounds.before(), feedback, task)
         request = _request(trial, task, prompt, cycle, budget)
         turn = _turn(trial, request, session)
@@ -308,11 +310,14 @@ def _converse(trial: Trial, session: Session, rounds: Rounds) -> None:
         findings = _gather(trial, rounds, turn)
         spent, overspent = exhausted(budget, trial.consumed)
         empty = _nothing_to_show(trial, task)
-        state = LoopState(turn, empty, findings, cycle, budget, spent, overspent, rounds.phase, rounds.author_left)
+        state = LoopState(
+            turn, empty, findings, cycle, budget, spent, overspent, rounds.phase, rounds.author_left, rounds.reopened
+        )  # fmt: skip
         trial.decision = trial.parts.controller.decide(state)
         if trial.decision.stop:
             return
-        feedback, cycle = trial.decision.feedback, 1 if rounds.advance(findings) else cycle + 1
+        feedback = trial.decision.feedback
+        rounds.advance(findings)
 
 
 def _prompt(opening: str, feedback: str, task: Task) -> str:

@@ -303,6 +303,7 @@ class LoopState:
     overspent: bool = False
     phase: Phase = Phase.SCULPT
     author_left: int = 0
+    reopened: bool = False  # the claims had been admitted once, and are being mended
 
 
 @runtime_checkable

@@ -78,12 +78,17 @@ def _gate(trial: Trial) -> dict[str, Any]:
         "boundary": {"mode": record.boundary, "violations": len(record.violations), "paths": record.violations},
         "admission": record.admission,
         "flakes": record.flakes,
-        "hardening": record.hardening,
+        "hardening": record.hardening or _audited(trial, "hardening"),
         "adversary": record.adversary,
         "governor": record.governor,
         "challenge_events": record.challenge_events,
     }
     return section | {"tier": tier_of(section)}
+
+
+def _audited(trial: Trial, component: str) -> dict[str, Any] | None:
+    seen = trial.rounds.observations if trial.rounds is not None else []
+    return next((dict(o.facts) for o in seen if o.component == component), None)
 
 
 def _verdict(trial: Trial) -> dict[str, Any]:

@@ -21,6 +21,7 @@ class Rounds:
     findings: list[tuple[Finding, ...]] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
     author_left: int = 0
+    reopened: bool = False
 
     def open(self) -> None:
         """Prepare the workspace. An author phase comes first where a component asks for one."""
@@ -60,15 +61,19 @@ class Rounds:
         self.findings.append(tuple(found))
         return tuple(found)
 
-    def advance(self, findings: Sequence[Finding]) -> bool:
-        """Move on to the work once the claims are admitted, or no turn is left to mend them; True when moved."""
+    def advance(self, findings: Sequence[Finding]) -> None:
+        """Move on to the work once the claims are admitted, or no turn is left to mend them.
+
+        Back to the claims where a component found them wanting, once: there is no end to mending otherwise.
+        """
         if self.phase is not Phase.AUTHOR:
-            return False
+            if self.context.record.state.pop("reopen", False) and not self.reopened:
+                self.reopened, self.author_left = True, 1
+                self.context.record.phase = Phase.AUTHOR
+            return
         admitted = bool(findings) and not refusals(findings)
         if admitted or self.author_left <= 0:
             self.context.record.phase = Phase.SCULPT
-            return True
-        return False
 
     def audit(self) -> None:
         """Let the auditors look, now that everything is decided."""

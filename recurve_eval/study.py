@@ -24,7 +24,7 @@ from recurve_eval.ports import Benchmark, OracleBackend
 
 KERNEL = (
     "domain", "ports", "cell", "rounds", "bounds", "offline", "tiers", "capture", "leak", "workspace", "testids",
-    "results", "plan",
+    "results", "plan", "mutation.mutants", "mutation.rewrites",
 )  # fmt: skip
 
 

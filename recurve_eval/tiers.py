@@ -29,7 +29,7 @@ def tier_of(gate: Mapping[str, Any]) -> str | None:
     if admission.get("red_first"):
         earned.add("trap_hardened")
     hardening, adversary = gate.get("hardening") or {}, gate.get("adversary") or {}
-    if hardening.get("measured"):
+    if hardening.get("measured") and hardening.get("passed"):
         earned.add("fuzz_measured")
         kinds = hardening.get("references") or []
         earned.update(f"differential_checked_{kind}" for kind in kinds)

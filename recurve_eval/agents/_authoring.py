@@ -12,7 +12,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from recurve_eval.domain import KnownBad, Solutions
+from recurve_eval.mutation.rewrites import rewrites
 
+Files = Mapping[str, bytes]
 STYLES = (
     "honest", "lenient", "always_green", "always_red", "broken", "malformed", "no_traps", "no_probe",
     "misread", "greps", "flaky", "writes", "sleeps", "trap_is_the_work",
@@ -52,7 +54,6 @@ _SIMPLE = {
 
 def claims_files(
     answers: Solutions, stub: Mapping[str, bytes], style: str, catches: Callable[[KnownBad], bool],
-    variants: Callable[[Mapping[str, bytes]], Iterable[Mapping[str, bytes]]] = lambda files: (),
 ) -> dict[str, bytes]:  # fmt: skip
     """Everything below ``.recurve/``, by path.
 
@@ -62,10 +63,12 @@ def claims_files(
     stub : the untouched content of the captured paths.
     style : one of :data:`STYLES`.
     catches : whether this agent's probe rejects a known-bad solution.
-    variants : meaning-preserving rewrites of a solution, which a probe judges as it judges the solution.
+
+    A probe judges meaning-preserving rewrites of a solution as it judges the solution, unless its style is ``greps``.
     """
     if style == "malformed":
         return {".recurve/claims.yaml": b"schema: 1\nclaims: {nothing: here}\n"}
+    variants = _no_rewrites if style == "greps" else _rewritten
     caught = [bad for bad in answers.known_bad if catches(bad)]
     missed = [bad for bad in answers.known_bad if not catches(bad)]
     if style == "misread":
@@ -76,7 +79,7 @@ def claims_files(
     else:
         good = [answers.canonical, *(b.files for b in missed)]
         bad = [b.files for b in caught] + [dict(stub), _nothing(answers)]
-        probe = _SIMPLE[style] if style in _SIMPLE else _probe(good, bad, style in ("lenient", "greps"), variants)
+        probe = _SIMPLE[style] if style in _SIMPLE else _probe(good, bad, style == "lenient", variants)
         traps = {b.kind.replace(" ", "_").replace("/", "_"): dict(b.files) for b in caught[:2]}
         traps = traps or {"nothing": _nothing(answers)}
     return _bundle(probe, traps, stub, style)
@@ -110,6 +113,14 @@ def _bundle(
 
 def _nothing(answers: Solutions) -> dict[str, bytes]:
     return dict.fromkeys(answers.canonical, b"raise SystemExit('nothing here')\n")
+
+
+def _rewritten(files: Files) -> Iterable[Files]:
+    return [rewrite.files for rewrite in rewrites(files)]
+
+
+def _no_rewrites(files: Files) -> Iterable[Files]:
+    return ()
 
 
 def _probe(

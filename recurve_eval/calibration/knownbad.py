@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from recurve_eval.calibration.mutants import parse
 from recurve_eval.domain import KnownBad, Solutions
+from recurve_eval.mutation.mutants import parse
 
 EMPTY = "empty"
 

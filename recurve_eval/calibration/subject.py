@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from recurve_eval.calibration.knownbad import basis_of, known_bad_of
-from recurve_eval.calibration.mutants import mutants
 from recurve_eval.domain import JSON, OracleEnv, OracleJob, Submission, digest
 from recurve_eval.exclusions import Exclusions
+from recurve_eval.mutation.mutants import mutants
 from recurve_eval.ports import Benchmark, OracleBackend
 
 CANONICAL, KNOWN_BAD, MUTANT = "canonical", "known_bad", "mutant"

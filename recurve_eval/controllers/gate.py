@@ -52,7 +52,8 @@ class Gate:
         if not refused:
             return Decision(stop=True, source="gate", reason=StopReason(f"budget_{state.exhausted}"))
         if state.exhausted is not None or state.author_left <= 0 or not state.turn.repairable:
-            return Decision(stop=True, source="gate", reason=StopReason.PROCESS_FAILED)
+            reason = StopReason.MAX_CYCLES if state.reopened else StopReason.PROCESS_FAILED
+            return Decision(stop=True, source="gate", reason=reason)
         return Decision(stop=False, source="gate", feedback=f"{self.admission_preamble}\n\n{refused[0].message}\n")
 
     def _of_work(self, state: LoopState, refused: Sequence[Finding]) -> Decision:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from recurve_eval.domain import JSON, Finding, GateVerdict, Phase, Task
@@ -94,29 +94,36 @@ class Claims:
         return examined(self.name, self.binding, context, lambda claims: [Case(c) for c in claims])
 
 
-def examined(name: str, binding: bool, context: GateContext, cases_of: object, phase: Phase = Phase.SCULPT) -> Finding:
-    """The finding over the cases that ``cases_of(claims)`` gives; flakes go on record."""
+CasesOf = Callable[[tuple[Claim, ...]], list[Case]]
+
+
+def examined(
+    name: str, binding: bool, context: GateContext, cases_of: CasesOf, phase: Phase = Phase.SCULPT
+) -> Finding:  # fmt: skip
+    """The finding over the cases that ``cases_of(claims)`` gives; flakes go on record.
+
+    In the author phase the cases are judged over the untouched work, whatever the workspace holds by now.
+    """
     started = time.perf_counter()
-    judgement = _judged(name, context, cases_of)
+    judgement = _judged(name, context, cases_of, phase)
     context.record.flakes += judgement.flakes
     wall = time.perf_counter() - started
     return Finding(name, judgement.verdict, judgement.message, binding, wall, judgement.facts, phase)
 
 
-def _judged(name: str, context: GateContext, cases_of: object) -> Judgement:
-    assert callable(cases_of)
+def _judged(name: str, context: GateContext, cases_of: CasesOf, phase: Phase) -> Judgement:
     try:
-        claims: tuple[Claim, ...] = read_ledger(context.workspace)
+        claims = read_ledger(context.workspace)
         lacking = next(missing_parts(context.workspace, claims), None)
         if lacking:
             return Judgement(GateVerdict.BROKEN, f"BROKEN: {lacking}")
-        return judge(places_of(context, name), cases_of(claims), context.record.state["limits"])
+        return judge(places_of(context, name, phase), cases_of(claims), context.record.state["limits"])
     except LedgerError as error:
         return Judgement(GateVerdict.BROKEN, f"BROKEN: {error}")
     except Unjudgeable as error:
         return Judgement(GateVerdict.RED, str(error))
 
 
-def places_of(context: GateContext, label: str) -> OpenPlace:
-    """Fresh copies of the work in the agent's sandbox, one a call."""
-    return lambda: session_place(context, label)
+def places_of(context: GateContext, label: str, phase: Phase = Phase.SCULPT) -> OpenPlace:
+    """Fresh copies in the agent's sandbox, one a call: of the work, or (author) of the work as it was given."""
+    return lambda: session_place(context, label, untouched=phase is Phase.AUTHOR)

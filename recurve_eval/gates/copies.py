@@ -101,6 +101,18 @@ def _copy_file(path: Path, target: Path, room: int) -> int:
     return info.st_size
 
 
+def reset(copy: Path, task: Task, keep: frozenset[str] = frozenset({".recurve"})) -> None:
+    """Make a copy hold the task's public part and, of all else, only the top-level names in ``keep``."""
+    for entry in copy.iterdir():
+        if entry.name not in keep:
+            remove(entry)
+    for path, content in task.public.items():
+        target = copy / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+        target.chmod(0o700 if content.startswith(b"#!") else 0o600)
+
+
 def listing(root: Path, skip: frozenset[str] = frozenset()) -> dict[str, str]:
     """SHA-256 of every regular file below ``root`` by its relative path; links and special files by their kind.
 

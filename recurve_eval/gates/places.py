@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from recurve_eval.errors import SandboxError
-from recurve_eval.gates.copies import copy_of, copy_tree
+from recurve_eval.gates.copies import copy_of, copy_tree, reset
 from recurve_eval.ports import Command, GateContext, Session
 from recurve_eval.workspace import remove
 
@@ -109,11 +109,16 @@ def parse_counters(text: str) -> dict[str, int]:
 
 
 @contextmanager
-def session_place(context: GateContext, label: str) -> Iterator[Place]:
-    """A fresh copy of the work in its own session, gone afterwards. Raises Unjudgeable."""
+def session_place(context: GateContext, label: str, *, untouched: bool = False) -> Iterator[Place]:
+    """A fresh copy of the work in its own session, gone afterwards. Raises Unjudgeable.
+
+    With ``untouched``, the claims stand over the work as the task gave it.
+    """
     with copy_of(context.workspace, context.task) as copy:
         if isinstance(copy, str):
             raise Unjudgeable(copy)
+        if untouched:
+            reset(copy, context.task)
         session = context.open_session(copy, label)
         try:
             yield SessionPlace(copy, session, isolated=bool(getattr(session, "isolated", False)))

@@ -5,6 +5,7 @@ Probes run as plain processes in private copies; the walls are those around the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from recurve_eval.domain import GateVerdict
 from recurve_eval.gates.ledger import Claim, LedgerError, missing_parts, read_ledger
 from recurve_eval.gates.places import Unjudgeable, local_place
 from recurve_eval.gates.probes import Case, Judgement, Limits, judge
+
+CasesOf = Callable[[tuple[Claim, ...]], list[Case]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,7 @@ def admit_workspace(workspace: Path, limits: Limits, *, traps: bool = True) -> V
     return _judged(workspace, limits, cases, traps)
 
 
-def _judged(workspace: Path, limits: Limits, cases_of: object, traps: bool) -> Verdict:
-    assert callable(cases_of)
+def _judged(workspace: Path, limits: Limits, cases_of: CasesOf, traps: bool) -> Verdict:
     try:
         claims = read_ledger(workspace)
         lacking = next(missing_parts(workspace, claims), None)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from recurve_eval.domain import JSON, Finding, GateVerdict, Phase, Task
 from recurve_eval.gates.claims import examined
 from recurve_eval.gates.copies import listing
-from recurve_eval.gates.ledger import HOME, Claim, LedgerError, read_ledger
+from recurve_eval.gates.ledger import Claim, LedgerError, read_ledger
 from recurve_eval.gates.probes import Case
 from recurve_eval.gates.prompts import prompt_pins, read_prompt
 from recurve_eval.ports import GateContext
@@ -73,7 +73,7 @@ class RedFirst:
             if not claim.traps:
                 return f"claim '{claim.id}' has no trap: give known-bad work that its probe must turn RED"
             for trap in claim.traps:
-                if is_the_work(context.workspace, trap):
+                if is_the_work(context, trap):
                     return f"claim '{claim.id}': trap {trap} is the work itself, so it proves nothing: make it wrong"
         return ""
 
@@ -87,10 +87,9 @@ def _red_on_traps(claims: tuple[Claim, ...]) -> list[Case]:
     return [Case(c, trap, GateVerdict.RED) for c in claims for trap in c.traps]
 
 
-def is_the_work(workspace: Path, trap: str) -> bool:
-    """Whether every file of a trap's directory stands in the work, the same."""
+def is_the_work(context: GateContext, trap: str) -> bool:
+    """Whether every file of a trap's directory stands in the untouched work, the same."""
     if trap.endswith(".patch"):
         return False
-    files = listing(workspace / trap)
-    work = listing(workspace, frozenset({HOME, ".git"}))
-    return all(work.get(path) == content for path, content in files.items())
+    given = {path: hashlib.sha256(content).hexdigest() for path, content in context.task.public.items()}
+    return all(given.get(path) == content for path, content in listing(context.workspace / trap).items())

@@ -19,6 +19,7 @@ PORTS: dict[str, Any] = {
     "gate/checks": ports.GateComponent,
     "gate/traps": ports.GateComponent,
     "gate/boundary": ports.GateComponent,
+    "gate/hardening": None,
     "oracle": ports.OracleBackend,
     "tracking": ports.Tracker,
     "sandbox": None,

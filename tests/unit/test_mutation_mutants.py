@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recurve_eval.calibration.knownbad import known_bad_of
-from recurve_eval.calibration.mutants import mutants
 from recurve_eval.domain import KnownBad, Solutions
+from recurve_eval.mutation.mutants import mutants
 
 SOURCE = b'''
 import math
