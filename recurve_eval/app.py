@@ -19,13 +19,13 @@ from recurve_eval.calibration.subject import Subject
 from recurve_eval.capture import check_paths
 from recurve_eval.cell import Adapters
 from recurve_eval.compose import compose, compose_each, initialised, job_config, options_of, points_of
-from recurve_eval.domain import JSON, Coordinates, OracleEnv, canonical_json
+from recurve_eval.domain import JSON, Coordinates, ModelSpec, OracleEnv, canonical_json
 from recurve_eval.errors import ConfigError
 from recurve_eval.exclusions import Exclusions, read_exclusions
 from recurve_eval.plan import Condition, Plan, select_tasks
 from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, OracleBackend
 from recurve_eval.prices import lines_on, pins_of
-from recurve_eval.study import Study, agreed, code_of, hold_to_pins, subject_of
+from recurve_eval.study import Study, agreed, code_of, hold_to_pins, reviewing, subject_of
 
 __all__ = [
     "Calibrant",
@@ -193,6 +193,11 @@ class _Maker:
         if parts.controller.runs_gate and not any(c.binding for c in components):
             arm, controller = config["arm"]["name"], config["controller"]["name"]
             raise ConfigError(f"arm {arm}: controller '{controller}' needs a binding check; choose gate/checks=...")
+        model = ModelSpec(**config["model"])
+        for component in reviewing(parts):
+            problem = component.suits(model, parts.agent.simulated)
+            if problem:
+                raise ConfigError(f"arm {config['arm']['name']}: {problem}")
         self._ask(parts.oracle)
         return parts
 
@@ -232,7 +237,8 @@ class _Maker:
             pins["price"] = pins_of(prices, config["model"]["id"])
         return Condition(
             index, config, cfg.verdict_part(config), pins, labels(config, point.swept, parts.agent.simulated), tasks,
-            paid=parts.agent.paid, simulated=parts.agent.simulated, excluded=table.reasons, prices=prices,
+            paid=parts.agent.paid or any(r.paid for r in reviewing(parts)), simulated=parts.agent.simulated,
+            excluded=table.reasons, prices=prices,
         )  # fmt: skip
 
     def _pins_of(self, part: Any) -> Mapping[str, JSON]:

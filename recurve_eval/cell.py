@@ -52,6 +52,7 @@ from recurve_eval.ports import (
     GateComponent,
     GateContext,
     GateRecord,
+    Guarded,
     LoopState,
     Offline,
     OracleBackend,
@@ -277,9 +278,12 @@ def _consult(trial: Trial, agent: Agent, request: TurnRequest, session: Session)
     """One turn of a reviewing agent, within what is left of the cell's budget and charged to it."""
     left = remaining(Budget(**trial.condition.config["budget"]), trial.consumed)
     least = {unit: _tighter(getattr(left, unit), getattr(request.allowance, unit)) for unit in UNITS}
+    answers = trial.parts.benchmark.solutions(request.task.id) if agent.simulated else None
     trial.begin_turn()
     try:
-        turn = agent.run(replace(request, allowance=replace(request.allowance, **least)), session)
+        if isinstance(session, Guarded):
+            session.guard(read_only=("",))
+        turn = agent.run(replace(request, allowance=replace(request.allowance, **least), answers=answers), session)
     finally:
         session.close()
     turn = _priced(trial, request, turn)

@@ -265,6 +265,17 @@ class Staged(Protocol):
         """After an author turn: whether the claims may judge work from now on."""
 
 
+@runtime_checkable
+class Reviewing(Protocol):
+    """A component that consults another agent."""
+
+    paid: bool
+    agent: Agent
+
+    def suits(self, model: ModelSpec, simulated: bool) -> str | None:
+        """At plan time: why this reviewer cannot review the work of that model, or None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What an auditor saw. It has no verdict, so nothing can be decided from it."""

@@ -83,7 +83,21 @@ def _gate(trial: Trial) -> dict[str, Any]:
         "governor": record.governor,
         "challenge_events": record.challenge_events,
     }
-    return section | {"tier": tier_of(section)}
+    tier = tier_of(section)
+    events = [*record.challenge_events, *_falsified(trial, tier)]
+    return section | {"tier": tier, "challenge_events": events}
+
+
+def _falsified(trial: Trial, tier: str | None) -> list[dict[str, Any]]:
+    """What the oracle's later word is to a gate that let the work go: a challenge after publication."""
+    grade = trial.grade
+    if grade is None or tier is None or not declared(trial):
+        return []
+    if grade.verdict not in (OracleVerdict.FAIL, OracleVerdict.TAMPERED):
+        return []
+    reason = grade.detail or f"{grade.tests_passed} of {grade.tests_total} held-out tests pass"
+    event = {"phase": "post_publication", "by": "oracle", "kind": "falsified", "claim": None}
+    return [event | {"reason": reason[:400], "tier_held": tier}]
 
 
 def _audited(trial: Trial, component: str) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.exclusions import Exclusions
 from recurve_eval.locks import locked
 from recurve_eval.plan import Plan
-from recurve_eval.ports import Benchmark, OracleBackend
+from recurve_eval.ports import Benchmark, OracleBackend, Reviewing
 
 KERNEL = (
     "domain", "ports", "cell", "rounds", "bounds", "offline", "tiers", "capture", "leak", "workspace", "testids",
@@ -84,6 +84,11 @@ def subject_of(
     return Subject(benchmark, oracle, env, benchmark.pins(), table, provenance.code_hash(sorted(code)), tasks)
 
 
+def reviewing(parts: Adapters) -> list[Reviewing]:
+    """The components that consult another agent."""
+    return [c for c in parts.components if isinstance(c, Reviewing)]
+
+
 def code_of(parts: Adapters) -> str:
     """Hash of the source that produces a verdict: the kernel's, and the package of every adapter in use."""
     used = (
@@ -94,6 +99,7 @@ def code_of(parts: Adapters) -> str:
         parts.oracle,
         *parts.components,
         *parts.auditors,
+        *(r.agent for r in reviewing(parts)),
     )
     modules = {f"recurve_eval.{name}" for name in KERNEL}
     for part in used:

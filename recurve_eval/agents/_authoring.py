@@ -115,6 +115,11 @@ def _nothing(answers: Solutions) -> dict[str, bytes]:
     return dict.fromkeys(answers.canonical, b"raise SystemExit('nothing here')\n")
 
 
+def probe_text(good: Iterable[Files]) -> str:
+    """A probe that accepts these solutions, and their rewrites, and nothing else."""
+    return _probe(good, [], False, _rewritten)
+
+
 def _rewritten(files: Files) -> Iterable[Files]:
     return [rewrite.files for rewrite in rewrites(files)]
 

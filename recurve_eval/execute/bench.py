@@ -20,6 +20,7 @@ from recurve_eval.plan import Condition, readable_yaml
 from recurve_eval.ports import Agent, Command, OracleBackend, Programmed, Sandbox, Session
 from recurve_eval.results import RunFacts, row_of
 from recurve_eval.spend import SpendLedger
+from recurve_eval.study import reviewing
 from recurve_eval.workspace import remove
 
 LABEL = "recurve-"
@@ -140,6 +141,8 @@ class Bench:
         try:
             row = row_of(run_cell(trial), self.facts, self.envs[cell.condition])
             self.ledger.seal(row)
+            for event in row["gate"]["challenge_events"]:
+                self.events.append("challenge_event", cell_id=cell.cell_id, **event)
         except OSError as error:
             raise InfraError(f"cannot write {error.filename or self.dir}: {error.strerror}") from error
         finally:
@@ -202,12 +205,17 @@ class Bench:
 
 def preflight(adapters: Collection[Adapters]) -> None:
     """Ask every part whether it can run here. Raises ConfigError with what is missing and the remedy."""
-    for part in {id(p): p for a in adapters for p in (a.agent, a.sandbox, a.oracle)}.values():
+    for part in {id(p): p for a in adapters for p in _parts(a)}.values():
         problem = part.check()
         if problem:
             raise ConfigError(problem)
-    for agent, sandbox in {(id(a.agent), id(a.sandbox)): (a.agent, a.sandbox) for a in adapters}.values():
+    used = [(agent, a.sandbox) for a in adapters for agent in (a.agent, *(r.agent for r in reviewing(a)))]
+    for agent, sandbox in {(id(agent), id(sandbox)): (agent, sandbox) for agent, sandbox in used}.values():
         _find_program(agent, sandbox)
+
+
+def _parts(adapters: Adapters) -> list[Agent | Sandbox | OracleBackend]:
+    return [adapters.agent, adapters.sandbox, adapters.oracle, *(r.agent for r in reviewing(adapters))]
 
 
 def _find_program(agent: Agent, sandbox: Sandbox) -> None:

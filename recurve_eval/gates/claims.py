@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from recurve_eval.domain import JSON, Finding, GateVerdict, Phase, Task
 from recurve_eval.errors import ConfigError
 from recurve_eval.gates.bundle import gate_program
+from recurve_eval.gates.copies import NOT_CLAIMS, listing
 from recurve_eval.gates.ledger import HOME, Claim, LedgerError, missing_parts, read_ledger
 from recurve_eval.gates.places import OpenPlace, Unjudgeable, session_place
 from recurve_eval.gates.probes import Case, Judgement, Limits, judge
@@ -84,6 +85,7 @@ class Claims:
             context.record.traps = sum(len(c.traps) for c in claims)
         except LedgerError as error:
             problem = str(error)
+        context.record.state["admitted"] = listing(context.workspace / HOME, NOT_CLAIMS)
         verdict = GateVerdict.BROKEN if problem else GateVerdict.GREEN
         context.record.admission = {"admitted": not problem, "by": self.name, "why": problem}
         wall = time.perf_counter() - started

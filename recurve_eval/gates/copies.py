@@ -20,6 +20,7 @@ from recurve_eval.workspace import remove
 MAX_COPY_BYTES = 64 * 1024 * 1024
 MAX_COPY_FILES = 20_000
 MAX_COPY_DEPTH = 64
+NOT_CLAIMS = frozenset({"answers", "gate.pyz"})  # what of .recurve/ the claims do not consist of
 CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
 _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 

@@ -20,6 +20,8 @@ PORTS: dict[str, Any] = {
     "gate/traps": ports.GateComponent,
     "gate/boundary": ports.GateComponent,
     "gate/hardening": None,
+    "gate/adversary": ports.Reviewing,
+    "gate/governor": ports.GateComponent,
     "oracle": ports.OracleBackend,
     "tracking": ports.Tracker,
     "sandbox": None,
