@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.domain import CaptureSpec, Finding, Phase, Task
+from recurve_eval.domain import CaptureSpec, Finding, Solutions, Task, Turn
 from recurve_eval.ports import GateContext, GateRecord, Offline, Session
 from recurve_eval.rounds import Rounds
 from recurve_eval.workspace import materialize
@@ -129,4 +129,16 @@ def gated(
         session.close()
 
 
-AUTHOR = Phase.AUTHOR
+def consulting(answers: Solutions) -> Callable[..., Turn]:
+    """``GateContext.consult`` for tests: one turn of a reviewing agent on a directory, in the process sandbox."""
+
+    def consult(agent: Any, request: Any, directory: Path, purpose: str) -> Turn:
+        scratch = directory.parent / "review-scratch"
+        scratch.mkdir(exist_ok=True)
+        session = make("sandbox", "process").open(directory, scratch, f"gating-{os.getpid()}.{purpose}")
+        try:
+            return agent.run(replace(request, answers=answers), session)  # type: ignore[no-any-return]
+        finally:
+            session.close()
+
+    return consult

@@ -48,7 +48,7 @@ class ScriptedReviewer:
         if request.answers is None:
             raise ConfigError("the scripted reviewer plays from a task's solutions; this benchmark gives none")
         work = {path: self._read(path, session) for path in sorted(request.answers.canonical)}
-        said = self._review(request, request.answers, work)
+        said = self._review(request, request.answers, work, self._read(".recurve/claims.yaml", session))
         text = "not a review" if said is None else json.dumps(said)
         record: dict[str, Any] = {"tokens": {"input": 300, "output": len(text) // 4}, "steps": 1, "cost_usd": 0.0}
         record |= {"model": self.served} if self.served else {}
@@ -64,8 +64,10 @@ class ScriptedReviewer:
     def _read(self, path: str, session: Session) -> bytes:
         return session.run(Command(("cat", "--", path), timeout_s=30)).stdout
 
-    def _review(self, request: TurnRequest, answers: Solutions, work: Mapping[str, bytes]) -> dict[str, Any] | None:
-        claim = "solves-the-task"
+    def _review(
+        self, request: TurnRequest, answers: Solutions, work: Mapping[str, bytes], ledger: bytes
+    ) -> dict[str, Any] | None:  # fmt: skip
+        claim = json.loads(ledger)["claims"][0]["id"]
         right, wrong = _text(answers.canonical), _text(answers.known_bad[0].files if answers.known_bad else work)
         good = probe_text([answers.canonical])
         if self.mood == "unreadable":

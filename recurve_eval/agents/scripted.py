@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,7 @@ class ScriptedAgent:
     call_tokens : tokens of one of those calls, and ``call_s`` its seconds; each is reported as it ends.
     behaviour : ``honest``, or one of the ways to misbehave that the harness has to survive.
     check_quality : probability, 0 to 1, that its probe rejects a known-bad solution; each is drawn by itself.
+    answers_contests : whether it holds its ground where a reviewer contests a claim, and says so.
     checks : ``honest``, or one of the ways in which authored claims have been seen to be worthless.
     """
 
@@ -47,6 +49,7 @@ class ScriptedAgent:
     behaviour: str = "honest"
     check_quality: float = 1.0
     checks: str = "honest"
+    answers_contests: bool = False
     paid = False
     simulated = True
 
@@ -67,6 +70,7 @@ class ScriptedAgent:
             "behaviour": self.behaviour,
             "check_quality": self.check_quality,
             "checks": self.checks,
+            "answers_contests": self.answers_contests,
         }
 
     def check(self) -> str | None:
@@ -81,7 +85,7 @@ class ScriptedAgent:
         kind, files = ("canonical", request.answers.canonical) if right else self._wrong(request, request.answers)
         done = right or self._draw(request, "declare", request.cycle) < self.overconfidence
         record = self._record(request, files, done, kind)
-        script = write_files(files) + put(record, b'"$RECURVE_RESULT_FILE"')
+        script = write_files({**files, **self._answer(request.prompt)}) + put(record, b'"$RECURVE_RESULT_FILE"')
         if self.behaviour != "honest":
             script += script_of(self.behaviour, request.task.capture.paths[0])
         if self.appetite_tokens:
@@ -90,6 +94,11 @@ class ScriptedAgent:
         finished = session.run(Command(SHELL, script, timeout_s=request.allowance.wall_s, watch=appetite.watch))
         turn = turn_of(finished, appetite.joined(read_record(session)), paid=False)
         return replace(turn, detail=f"simulated: {kind} solution {turn.detail}".strip())
+
+    def _answer(self, prompt: str) -> dict[str, bytes]:
+        """An answer to each contest that the prompt tells of, where this agent holds its ground."""
+        asked = re.findall(r"say in (\.recurve/answers/[\w.-]+) why", prompt) if self.answers_contests else []
+        return dict.fromkeys(asked, b"The task says what the work does; the counterexample misreads it.\n")
 
     def _author(self, request: TurnRequest, answers: Solutions, session: Session) -> Turn:
         """State claims; a second turn, after a refusal, states the same."""

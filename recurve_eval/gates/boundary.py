@@ -101,7 +101,7 @@ def _make_homes(context: GateContext) -> None:
         if place.is_symlink() or (place.exists() and not place.is_dir()):
             place.unlink()
             context.record.violations.append(f"{context.record.phase.value}: {name} was replaced")
-        place.mkdir(exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
 
 
 def guarded_files(workspace: Path, phase: Phase) -> Files:
