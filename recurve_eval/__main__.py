@@ -21,6 +21,7 @@ usage: recurve-eval VERB [overrides]
   status    what is sealed, running and spent
   analyze   results to summary.md and summary.json
   mirror    send the tracker what it lacks
+  arm       list or show: what each arm is made of, and how it differs from A3
   doctor    what this machine lacks, and the command that mends it
 
 An override chooses an option (task=humaneval), sets a value (budget.wall_s=30) or spans an axis
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    from recurve_eval.cli import calibrate, completion, hydra_verbs, oracle, task, verbs
+    from recurve_eval.cli import arm, calibrate, completion, hydra_verbs, oracle, task, verbs
 
     table: dict[str, Callable[[list[str]], int]] = {
         "run": hydra_verbs.run,
@@ -77,6 +78,7 @@ def _dispatch(arguments: list[str]) -> int:
         "status": verbs.status,
         "analyze": verbs.analyze,
         "mirror": verbs.mirror,
+        "arm": arm.arm,
         "doctor": verbs.doctor,
     }
     offered = completion.answer(arguments, tuple(table))

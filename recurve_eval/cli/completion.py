@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 
 LOOKERS = ("status", "analyze", "mirror")
-SUBVERBS = {"oracle": ("build", "lock", "verify", "attack"), "task": ("list", "show", "new", "check")}
+SUBVERBS = {"oracle": ("build", "lock", "verify", "attack"), "task": ("list", "show", "new", "check"),
+            "arm": ("list", "show")}  # fmt: skip
 
 
 def answer(arguments: Sequence[str], verbs: Sequence[str]) -> str | None:

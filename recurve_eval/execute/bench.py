@@ -142,7 +142,7 @@ class Bench:
             row = row_of(run_cell(trial), self.facts, self.envs[cell.condition])
             self.ledger.seal(row)
             for event in row["gate"]["challenge_events"]:
-                self.events.append("challenge_event", cell_id=cell.cell_id, **event)
+                self.events.append("challenge_event", cell_id=cell.cell_id, challenge=event)
         except OSError as error:
             raise InfraError(f"cannot write {error.filename or self.dir}: {error.strerror}") from error
         finally:

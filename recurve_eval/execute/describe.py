@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from recurve_eval.app import Study
+from recurve_eval.arms import arm_names, arm_of
 from recurve_eval.errors import Drift
 from recurve_eval.execute.spending import unproven
 from recurve_eval.ledger import read_rows
@@ -21,6 +22,7 @@ def plan_text(study: Study) -> str:
         f"directory    {study.run_dir}",
         f"cells        {len(plan)} = {_shape(plan)}",
         *_axes(plan),
+        *_compositions(plan),
         f"datasets     {_distinct(str(c.pins['benchmark'].get('dataset_hash')) for c in plan.conditions)}",
         *_excluded(plan),
         f"oracle       {_distinct(f'{e.backend} {e.hash[:16]} ({e.isolation})' for e in study.envs)}",
@@ -59,6 +61,17 @@ def _axes(plan: Plan) -> Iterable[str]:
     for axis in ("benchmark", "model", "agent", "arm", "budget", "seed"):
         values = dict.fromkeys(str(getattr(c.labels, axis)) for c in plan.conditions)
         yield f"{axis:<12} {', '.join(values)}"
+
+
+def _compositions(plan: Plan) -> Iterable[str]:
+    """What an arm really is, where its composition was changed on the command line."""
+    seen: dict[str, None] = {}
+    for c in plan.conditions:
+        name, found = str(c.config["arm"]["name"]), arm_of(c.config)
+        if name in arm_names() and found != name:
+            what = f"is {found}" if found else "is none of the shipped arms"
+            seen[f"{'composition':<12} {c.labels.arm}: as composed here it {what}"] = None
+    return seen
 
 
 def _distinct(values: Iterable[str]) -> str:
