@@ -19,6 +19,7 @@ from recurve_eval.calibration.subject import Subject
 from recurve_eval.capture import check_paths
 from recurve_eval.cell import Adapters
 from recurve_eval.compose import compose, compose_each, initialised, job_config, options_of, points_of
+from recurve_eval.contamination import refuse_contamination
 from recurve_eval.domain import JSON, Coordinates, ModelSpec, OracleEnv, canonical_json
 from recurve_eval.errors import ConfigError
 from recurve_eval.exclusions import Exclusions, read_exclusions
@@ -68,6 +69,7 @@ def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = Non
         envs.append(maker.env(parts.oracle))
     shared = agreed([c.config for c in conditions], points)
     plan = Plan(conditions, shared["study"], shared["analysis"])
+    refuse_contamination(conditions)
     hold_to_pins(plan, shared["pins"], envs)
     return Study(plan, shared, tuple(adapters), tuple(envs), tuple(points))
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from recurve_eval.agents._recorded_claims import recorded_claims
 from recurve_eval.agents._script import SHELL, write_files
 from recurve_eval.agents.record import RunRecord, turn_of
-from recurve_eval.domain import JSON, Turn, TurnStatus
+from recurve_eval.domain import JSON, Phase, Turn, TurnStatus
 from recurve_eval.errors import ConfigError
 from recurve_eval.ports import Command, Session, TurnRequest
 
@@ -24,7 +25,8 @@ class ReplayAgent:
     submissions : path of a JSONL file, plain or .gz; each line has task_id, attempt, model, solution.
     model : play only this recorded model; empty plays every line.
 
-    Seed n plays attempt n. The solution becomes the first path that the task captures.
+    Seed n plays attempt n. The solution becomes the first path that the task captures. In an author phase the line's
+    ``authored_checks`` (assert statements by the same model), where there are any, become a claim.
     """
 
     name: str = "replay"
@@ -50,12 +52,14 @@ class ReplayAgent:
 
     def run(self, request: TurnRequest, session: Session) -> Turn:
         try:
-            model, solution = self._recorded[request.task.id, request.seed]
+            model, solution, checks = self._recorded[request.task.id, request.seed]
         except KeyError:
             raise ConfigError(
                 f"{self.submissions} holds no submission for task {request.task.id}, attempt {request.seed}"
             ) from None
-        script = write_files({request.task.capture.paths[0]: solution})
+        path = request.task.capture.paths[0]
+        authoring = request.phase is Phase.AUTHOR
+        script = write_files(recorded_claims(path, solution, checks) if authoring else {path: solution})
         done = session.run(Command(SHELL, script, timeout_s=request.allowance.wall_s))
         turn = turn_of(done, RunRecord("missing", model=model, declared_done=True), paid=False)
         finished = turn.status is TurnStatus.COMPLETED
@@ -69,26 +73,26 @@ class ReplayAgent:
             raise ConfigError(f"agent.submissions: cannot read '{self.submissions}': {error.strerror}") from None
 
     @cached_property
-    def _recorded(self) -> dict[tuple[str, int], tuple[str, bytes]]:
+    def _recorded(self) -> dict[tuple[str, int], tuple[str, bytes, tuple[str, ...]]]:
         data = self._bytes
         try:
             text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
         except (OSError, EOFError, UnicodeDecodeError) as error:
             raise ConfigError(f"{self.submissions} is neither UTF-8 JSONL nor a gzip of it: {error}") from None
-        recorded: dict[tuple[str, int], tuple[str, bytes]] = {}
+        recorded: dict[tuple[str, int], tuple[str, bytes, tuple[str, ...]]] = {}
         for number, line in enumerate(text.split("\n"), 1):
             if not line.strip():
                 continue
-            key, model, solution = self._line(line, number)
+            key, model, solution, checks = self._line(line, number)
             if self.model and model != self.model:
                 continue
             if key in recorded:
                 where = f"{self.submissions}:{number}"
                 raise ConfigError(f"{where}: task {key[0]}, attempt {key[1]} stands twice; agent.model=NAME picks one")
-            recorded[key] = (model, solution)
+            recorded[key] = (model, solution, checks)
         return recorded
 
-    def _line(self, line: str, number: int) -> tuple[tuple[str, int], str, bytes]:
+    def _line(self, line: str, number: int) -> tuple[tuple[str, int], str, bytes, tuple[str, ...]]:
         where = f"{self.submissions}:{number}"
         try:
             row = json.loads(line)
@@ -100,4 +104,7 @@ class ReplayAgent:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise ConfigError(f"{where}: '{name}' must be {kind.__name__}; got {value!r}")
         solution = row["solution"].encode("utf-8", "surrogatepass")
-        return (row["task_id"], row["attempt"]), row["model"], solution
+        checks = row.get("authored_checks") or []
+        if not isinstance(checks, list) or not all(isinstance(check, str) for check in checks):
+            raise ConfigError(f"{where}: 'authored_checks' must be a list of assert statements")
+        return (row["task_id"], row["attempt"]), row["model"], solution, tuple(checks)

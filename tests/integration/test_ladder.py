@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import recurve_eval
 from recurve_eval.agents.scripted import ScriptedAgent
 from recurve_eval.benchmarks.demo import DemoBenchmark
@@ -135,21 +137,19 @@ def test_the_founding_incident(cli: Cli, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_correct_solution_under_a_hostile_reviewer_is_not_blocked_for_ever(cli: Cli, tmp_path: Path) -> None:
-    hostile = [
-        "gate.adversary.reviewer.mood=objects",
-        "agent.answers_contests=true",
-        "model.skill=1",
-        "budget.max_cycles=2",
-    ]
+@pytest.mark.parametrize("arm", ["A7", "A10"])
+def test_a_correct_solution_under_a_hostile_reviewer_is_not_blocked_for_ever(
+    cli: Cli, tmp_path: Path, arm: str
+) -> None:
+    hostile = ["gate.adversary.reviewer.mood=objects", "agent.answers_contests=true", "model.skill=1"]
     words = [w for w in INCIDENT if not w.startswith(("agent.", "model.skill", "budget.max"))]
-    done = cli("run", *words, *hostile, "arm=A7,A10", timeout=600)
+    done = cli("run", *words, *hostile, f"arm={arm}", "budget.max_cycles=2", timeout=600)
     assert done.returncode == 0, done.stderr
-    for row in gates(tmp_path).values():
-        assert row["derived"]["outcome"] == "shipped_good"
-        assert row["gate"]["rejections"] == 1
-        assert row["gate"]["adversary"]["contested"][0]["status"] == "answered"
-        assert row["gate"]["challenge_events"][0]["kind"] == "contested"
+    (row,) = gates(tmp_path).values()
+    assert row["derived"]["outcome"] == "shipped_good"
+    assert row["gate"]["rejections"] == 1
+    assert row["gate"]["adversary"]["contested"][0]["status"] == "answered"
+    assert row["gate"]["challenge_events"][0]["kind"] == "contested"
 
 
 def test_a_reviewer_without_a_second_identity_is_trouble_of_the_machinery(cli: Cli, tmp_path: Path) -> None:
