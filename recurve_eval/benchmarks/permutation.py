@@ -42,8 +42,10 @@ exec(compile(_Path(__file__).with_name({SOURCE!r}).read_bytes(), {SOURCE!r}, "ex
 def answers(calls):
     found = []
     for name, arguments in calls:
+        function = name.removeprefix("items after ")
         try:
-            found.append(["gives", globals()[name](*arguments)])
+            result = globals()[function](*arguments)
+            found.append(["gives", result if function == name else arguments[1]])
         except BaseException as error:
             found.append(["raises", type(error).__name__])
     return found

@@ -24,28 +24,36 @@ CALLS = []
 
 
 @functools.cache
+def asked():
+    try:
+        return library.answers(CALLS), None
+    except Exception as error:
+        return None, error
+
+
 def answers():
-    return library.answers(CALLS)
+    found, error = asked()
+    if error is not None:
+        raise error
+    return found
 
 
-def check(case, name, expected, function, *arguments):
+def check(case, name, expected, function, *arguments, answer="gives"):
     number = len(CALLS)
     CALLS.append([function, list(arguments)])
 
     def method(self):
-        self.assertEqual(answers()[number], ["gives", expected])
+        self.assertEqual(answers()[number], [answer, expected])
 
     setattr(case, name, method)
 
 
 class Nullary(unittest.TestCase):
-    def test_identity(self):
-        self.assertEqual(library.compose(), {})
+    pass
 
 
 class Unary(unittest.TestCase):
-    def test_listed_fixed_points(self):
-        self.assertEqual(library.compose({0: 0, 1: 2, 2: 1, 7: 7}), {1: 2, 2: 1})
+    pass
 
 
 class Binary(unittest.TestCase):
@@ -57,20 +65,7 @@ class Ternary(unittest.TestCase):
 
 
 class Arrange(unittest.TestCase):
-    def test_more_items_than_positions(self):
-        self.assertEqual(library.arrange({0: 2, 2: 0}, "abcdef"), list("cbadef"))
-
-    def test_nothing(self):
-        self.assertEqual(library.arrange({}, ()), [])
-
-    def test_too_few_items(self):
-        with self.assertRaises(ValueError):
-            library.arrange({0: 3, 3: 0}, "abc")
-
-    def test_items_are_left_alone(self):
-        items = ["a", "b", "c"]
-        library.arrange({0: 1, 1: 0}, items)
-        self.assertEqual(items, ["a", "b", "c"])
+    pass
 
 
 class Inverse(unittest.TestCase):
@@ -82,23 +77,23 @@ class Apply(unittest.TestCase):
 
 
 class Rotation(unittest.TestCase):
-    def test_repeated(self):
-        with self.assertRaises(ValueError):
-            library.rotation(0, 1, 0)
+    pass
 
 
 class Canonical(unittest.TestCase):
-    def test_listed_fixed_points(self):
-        self.assertEqual(library.canonical({3: 3, 0: 1, 1: 0}), {0: 1, 1: 0})
+    pass
 
-    def test_leaves_its_positions(self):
-        with self.assertRaises(ValueError):
-            library.canonical({0: 1})
 
-    def test_two_to_one(self):
-        with self.assertRaises(ValueError):
-            library.canonical({0: 1, 1: 0, 2: 1})
-
+check(Nullary, "test_identity", {}, "compose")
+check(Unary, "test_listed_fixed_points", {1: 2, 2: 1}, "compose", {0: 0, 1: 2, 2: 1, 7: 7})
+check(Arrange, "test_more_items_than_positions", list("cbadef"), "arrange", {0: 2, 2: 0}, "abcdef")
+check(Arrange, "test_nothing", [], "arrange", {}, ())
+check(Arrange, "test_too_few_items", "ValueError", "arrange", {0: 3, 3: 0}, "abc", answer="raises")
+check(Arrange, "test_items_are_left_alone", ["a", "b", "c"], "items after arrange", {0: 1, 1: 0}, ["a", "b", "c"])
+check(Rotation, "test_repeated", "ValueError", "rotation", 0, 1, 0, answer="raises")
+check(Canonical, "test_listed_fixed_points", {0: 1, 1: 0}, "canonical", {3: 3, 0: 1, 1: 0})
+check(Canonical, "test_leaves_its_positions", "ValueError", "canonical", {0: 1}, answer="raises")
+check(Canonical, "test_two_to_one", "ValueError", "canonical", {0: 1, 1: 0, 2: 1}, answer="raises")
 
 for p in FOUR:
     check(Unary, named(p), sparse(p), "compose", sparse(p))
