@@ -20,7 +20,7 @@ import docker
 from docker.errors import APIError, DockerException, ImageNotFound
 
 from recurve_eval.errors import ConfigError, Drift, InfraError, Refused
-from recurve_eval.oracle import bytecode, debian, dockerfile, recipe, wheels
+from recurve_eval.oracle import bytecode, debian, dockerfile, npm, recipe, wheels
 from recurve_eval.oracle.archive import Layer, image_config, image_id, write_archive, write_layer
 from recurve_eval.oracle.recipe import IMAGES, Pin, Recipe
 from recurve_eval.oracle.tools import Progress
@@ -114,6 +114,8 @@ def lock(name: str, *, work: Path, progress: Progress = print, images: Path = IM
         if made.assets:
             wanted = sorted({asset.requirement for asset in made.assets})
             texts["assets.lock"] = wheels.resolve(made, wanted, scratch, progress, deps=False)
+        if made.npm:
+            texts[npm.LOCK] = npm.resolve(made, scratch, progress)
     for file, text in texts.items():
         made.lock_file(file).write_text(text)
     return [made.lock_file(file) for file in texts]
@@ -148,6 +150,10 @@ def _layers(
             progress(f"unpacking {len(found)} wheels")
             with ExitStack() as files:
                 layers.append(write_layer(unpack(made, found, files), scratch / f"{number}.tar", made.epoch))
+    if made.npm:
+        with ExitStack() as files:
+            entries = list(npm.entries(made, scratch, progress, files))
+            layers.append(write_layer(entries, scratch / "npm.tar", made.epoch))
     config = {"Cmd": ["python3"], "Env": [f"{k}={v}" for k, v in sorted(made.env.items())]}
     if made.bytecode:
         layers.append(_bytecode(made, client, layers, config, scratch, progress))

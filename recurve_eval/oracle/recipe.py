@@ -6,6 +6,7 @@ packages.lock       ``debian``: every Debian package, ``name=version sha256:HEX`
 requirements.in     ``debian``, optional: the Python packages asked for
 requirements.lock   the wheels they resolve to, ``name==version --hash=sha256:HEX`` a line
 assets.lock         the wheels that data files are copied from, in the same form
+npm.lock            the npm packages, ``node_modules/NAME NAME==VERSION sha512-BASE64`` a line
 pin.json            the image that the recipe gives: image id, architecture, Python version
 ==================  ==========================================================================
 """
@@ -54,6 +55,7 @@ class Recipe:
     links: dict[str, str] = field(default_factory=dict)  # debian: symlinks, path -> target
     drop: list[str] = field(default_factory=list)  # debian: globs of paths left out, * matching / too
     assets: list[Asset] = field(default_factory=list)
+    npm: list[str] = field(default_factory=list)  # debian: npm packages, name@version; the lock adds what they need
     omit: list[str] = field(default_factory=list)  # debian: Python packages that others ask for and nothing here uses
     bytecode: bool = False  # debian: compile every module once, checked by nothing at run time
     base: str = ""  # docker: NAME@sha256:... or the id of a local image

@@ -14,6 +14,7 @@ Progress = Callable[[str], None]
 INSTALL = {
     "mmdebstrap": "apt-get install -y mmdebstrap",
     "apt-get": "apt-get comes with Debian and Ubuntu; build on one of them",
+    "npm": "apt-get install -y npm",
     "newuidmap": "apt-get install -y uidmap",
 }
 
