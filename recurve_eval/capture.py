@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fnmatch
 import os
 import stat
-from collections.abc import Iterator
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from recurve_eval.domain import AgentRun, CapturedFile, CaptureSpec, CaptureStatus, Submission
-from recurve_eval.errors import ConfigError
+from recurve_eval.domain import AgentRun, CapturedFile, CaptureKind, CaptureSpec, CaptureStatus, Submission
+from recurve_eval.errors import ConfigError, InfraError
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -24,9 +27,83 @@ STATUS = {
 }
 
 
-def capture(run: AgentRun, workspace: Path, spec: CaptureSpec) -> Submission:
-    """Read the files that ``spec`` names, each with a status; never raises for what an agent left there."""
-    return Submission(run, tuple(capture_file(workspace, path, spec.max_file_bytes) for path in spec.paths))
+def capture(
+    run: AgentRun, workspace: Path, spec: CaptureSpec, public: Mapping[str, bytes] | None = None
+) -> Submission:  # fmt: skip
+    """Read the files that ``spec`` asks for, each with a status; never raises for what an agent left there.
+
+    ``public`` is what the workspace began as; a diff is taken against it.
+    """
+    if spec.kind is CaptureKind.PATHS:
+        return Submission(run, tuple(capture_file(workspace, path, spec.max_file_bytes) for path in spec.paths))
+    changed = changed_paths(workspace, public or {}, spec)
+    within = [capture_file(workspace, path, spec.max_file_bytes) for path in changed[: spec.max_files]]
+    beyond = [CapturedFile(path, CaptureStatus.TOO_LARGE) for path in changed[spec.max_files :]]
+    return Submission(run, (*within, *beyond))
+
+
+def changed_paths(workspace: Path, public: Mapping[str, bytes], spec: CaptureSpec) -> list[str]:
+    """Sorted paths at which a workspace differs from what it began as, less what ``spec`` leaves out.
+
+    The workspace's own git directory is not asked: its configuration can name programs to run, and its
+    commits can claim anything.
+    """
+    seen = {path: entry for path, entry in _entries(workspace) if not _matches(path, spec.omit)}
+    gone = [path for path in public if path not in seen and not _matches(path, spec.omit)]
+    changed = [path for path, entry in seen.items() if path in public and not _holds(entry, public[path])]
+    new = [path for path in seen if path not in public]
+    ignored = _ignored(new, {p: c for p, c in public.items() if p.rpartition("/")[2] == ".gitignore"} if new else {})
+    return sorted([*gone, *changed, *(path for path in new if path not in ignored)])
+
+
+def _entries(workspace: Path) -> Iterator[tuple[str, Path]]:
+    """Everything that is not a directory, by its path in the workspace; git directories are passed over."""
+    for here, directories, files in os.walk(workspace, followlinks=False):
+        inside = Path(here).relative_to(workspace)
+        links = [name for name in directories if Path(here, name).is_symlink()]
+        directories[:] = [name for name in directories if name != ".git" and name not in links]
+        for name in [*files, *links]:
+            if name != ".git":
+                yield (inside / name).as_posix(), Path(here, name)
+
+
+def _matches(path: str, globs: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(path, glob) for glob in globs)
+
+
+def _holds(entry: Path, content: bytes) -> bool:
+    try:
+        found = entry.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size != len(content):
+            return False
+        fd = os.open(entry, FILE)
+        try:
+            return _bounded(fd, len(content) + 1) == content
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+
+
+def _ignored(paths: Sequence[str], rules: Mapping[str, bytes]) -> frozenset[str]:
+    """Which of ``paths`` the .gitignore files in ``rules`` name. Git is asked in an empty repository of ours."""
+    if not paths or not rules:
+        return frozenset()
+    with tempfile.TemporaryDirectory(prefix="recurve-ignore-") as place:
+        for path, content in {**rules, ".git/HEAD": b"ref: refs/heads/main\n"}.items():
+            target = Path(place, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        for name in ("objects", "refs"):
+            Path(place, ".git", name).mkdir()
+        done = subprocess.run(
+            ["git", "-c", "core.excludesFile=", "check-ignore", "--no-index", "--stdin", "-z"],
+            input=b"\0".join(map(os.fsencode, paths)), cwd=place, capture_output=True, check=False,
+            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": place, "GIT_CONFIG_NOSYSTEM": "1"},
+        )  # fmt: skip
+    if done.returncode > 1:
+        raise InfraError(f"git could not read the .gitignore files: {done.stderr.decode(errors='replace')[-300:]}")
+    return frozenset(os.fsdecode(path) for path in done.stdout.split(b"\0") if path)
 
 
 def capture_file(workspace: Path, path: str, max_bytes: int) -> CapturedFile:
@@ -40,6 +117,11 @@ def capture_file(workspace: Path, path: str, max_bytes: int) -> CapturedFile:
 
 def check_paths(spec: CaptureSpec) -> str | None:
     """At plan time: None, or why this capture cannot be made inside a workspace."""
+    if spec.kind is CaptureKind.DIFF:
+        if spec.paths:
+            return "a diff is captured whole: it names no paths"
+        least = min(spec.max_file_bytes, spec.max_files)
+        return None if least >= 1 else f"max_file_bytes and max_files must be positive; got {least}"
     if not spec.paths:
         return "no path is captured: name at least one file of the submission"
     try:

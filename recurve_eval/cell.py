@@ -18,10 +18,11 @@ from typing import Any
 
 from recurve_eval import bounds, offline
 from recurve_eval.budgets import Consumed, exhausted, remaining
-from recurve_eval.capture import capture
+from recurve_eval.capture import capture, changed_paths
 from recurve_eval.domain import (
     AgentRun,
     Budget,
+    CaptureKind,
     Cell,
     CostSource,
     Decision,
@@ -372,6 +373,8 @@ def _gather(trial: Trial, rounds: Rounds, turn: Turn) -> tuple[Finding, ...]:
 
 def _nothing_to_show(trial: Trial, task: Task) -> bool:
     """Whether the capture paths hold nothing; asked of the living workspace only to read a self-report."""
+    if task.capture.kind is CaptureKind.DIFF:
+        return not changed_paths(trial.workspace, task.public, task.capture)
     for path in task.capture.paths:
         try:
             if (trial.workspace / path).lstat().st_size > 0:
@@ -385,7 +388,7 @@ def _capture(trial: Trial) -> None:
     assert trial.task is not None and trial.run is not None
     if trial.cancelled.is_set():
         raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
-    trial.submission = capture(trial.run, trial.workspace, trial.task.capture)
+    trial.submission = capture(trial.run, trial.workspace, trial.task.capture, trial.task.public)
     trial.files.submission(trial.submission)
 
 

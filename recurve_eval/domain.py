@@ -105,12 +105,26 @@ class CostSource(StrEnum):
 # -- what is asked -------------------------------------------------------------------------------
 
 
+class CaptureKind(StrEnum):
+    PATHS = "paths"  # the named files
+    DIFF = "diff"  # every file that differs from the public part
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureSpec:
-    """Which files of a workspace are the submission, and how large each may be."""
+    """Which files of a workspace are the submission, and how large each may be.
 
-    paths: tuple[str, ...]
+    A ``diff`` is captured file by file: changed and new files with their content, deleted ones as
+    ``missing``. ``omit`` are globs (``*`` matches ``/`` too) of paths that are never captured, and new
+    files that the public part's .gitignore files name are not captured either. Beyond ``max_files`` a
+    path is recorded as ``too_large``.
+    """
+
+    paths: tuple[str, ...] = ()
     max_file_bytes: int = 32 * 1024
+    kind: CaptureKind = CaptureKind.PATHS
+    omit: tuple[str, ...] = ()
+    max_files: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,9 +406,10 @@ class OracleJob:
     held_out : mapping of path to bytes
         Files that only the grader may read.
     convention : str
-        How the grading runner reads ``held_out``: ``unittest`` (modules of TestCases that import the
+        How the grader reads ``held_out``: ``unittest`` (modules of TestCases that import the
         submission), ``check`` (a module defining ``check(candidate)``), ``reference`` (a reference solution
-        and inputs for both) or ``namespace`` (TestCases that run inside the submission's own module).
+        and inputs for both), ``namespace`` (TestCases that run inside the submission's own module), ``suite``
+        (files of a repository's own test suite) or ``script`` (a program that writes a reward).
     params : mapping
         JSON parameters of the convention, such as ``{"module": "solution", "entry_point": "f"}``.
     expected : tuple of str
@@ -405,6 +420,9 @@ class OracleJob:
         Modules that a warm grader may import once for all gradings.
     timeout_s : float
         Wall-clock seconds for one run of the tests.
+    image : str, optional
+        The image that this task is graded in, by its content (``sha256:...`` or ``NAME@sha256:...``);
+        None is the grader's own.
     """
 
     task_id: str
@@ -416,11 +434,52 @@ class OracleJob:
     support: Mapping[str, bytes] = field(default_factory=dict)
     preload: tuple[str, ...] = ()
     timeout_s: float = 10.0
+    image: str | None = None
 
     def __post_init__(self) -> None:
         _demand(self.submission, Submission, "an oracle job needs a captured submission")
         if not self.expected:
             raise QuarantineError(f"task {self.task_id}: an oracle job without expected tests could not fail")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFile:
+    """One file of a tree: a regular one (``mode`` 0o644 or 0o755) or a symbolic link to ``content``."""
+
+    content: bytes
+    mode: int = 0o644
+    link: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePlan:
+    """How the image of one task is made. Nothing held out belongs in it.
+
+    Parameters
+    ----------
+    name : str
+        The task's id, by which the image is tagged.
+    base : str
+        ``recipe:NAME`` (the pinned image of an image recipe), an image id, or the name of a local image.
+    dockerfile : str
+        The steps after ``FROM``.
+    context : mapping of path to TreeFile
+        What the steps may copy.
+    requirements : tuple of str
+        Python packages (``name==version``) that are unpacked into the base before the steps run.
+    network : bool
+        Whether the steps may reach a network.
+    pinned : str, optional
+        The image that the plan must give, by its id.
+    """
+
+    name: str
+    base: str
+    dockerfile: str
+    context: Mapping[str, TreeFile]
+    requirements: tuple[str, ...] = ()
+    network: bool = False
+    pinned: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from recurve_eval.domain import (
     Departure,
     Finding,
     Grade,
+    ImagePlan,
     ModelSpec,
     OracleEnv,
     OracleJob,
@@ -59,6 +60,15 @@ class Parented(Protocol):
 
     def parent_hash(self) -> str:
         """Hash over that directory as it is now. Raises ConfigError where it is gone."""
+
+
+@runtime_checkable
+class Imaged(Benchmark, Protocol):
+    """A benchmark whose tasks are each graded in an image of their own."""
+
+    def image_plan(self, task_id: str) -> ImagePlan: ...
+    def pin_image(self, task_id: str, image_id: str) -> Path:
+        """Record what an image plan gave; the file that it was recorded in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def fingerprint(job: OracleJob, grader_code: str, timed: bool) -> str:
             "grader_code": grader_code, "task": job.task_id, "submission": job.submission.sha256,
             "held_out": hashed(job.held_out), "support": hashed(job.support), "convention": job.convention,
             "params": dict(job.params), "expected": list(job.expected), "preload": list(job.preload),
-            "timeout_s": job.timeout_s if timed else None,
+            "timeout_s": job.timeout_s if timed else None, **({"image": job.image} if job.image else {}),
         }
     )  # fmt: skip
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 HELP = """\
 usage: recurve-eval oracle VERB [oracle=NAME] [overrides]
 
-  build   derive an image from its recipe in oracle/images and compare its digest with the pin (--repin writes it)
+  build   derive an image from its recipe in oracle/images and compare its digest with the pin (--repin writes it);
+          with oracle=instance and a task group, the images of the selected tasks
   lock    resolve a recipe's packages and wheels anew and write its lock files
   verify  is it here, is it the pinned image, does a server start, do its facts equal a run's oracle.lock.json
   attack  grade the shipped battery of hostile submissions; refuses if one of them passes
@@ -29,6 +30,7 @@ usage: recurve-eval oracle VERB [oracle=NAME] [overrides]
 `recurve-eval oracle VERB --help` says more. Examples:
 
   recurve-eval oracle build oracle=python-min
+  recurve-eval oracle build oracle=instance task=swebench task.repos=clones task.select=[pallets__flask-4992]
   recurve-eval oracle verify oracle=bubblewrap
   recurve-eval oracle verify outputs/demo/0123456789abcdef
   recurve-eval oracle attack oracle=bubblewrap
@@ -60,12 +62,17 @@ def _parser(verb: str, text: str, words: str) -> argparse.ArgumentParser:
 
 def build(arguments: list[str]) -> int:
     """Derive an image and compare it with its pin. Raises Drift where it is another one."""
-    parser = _parser("build", "Build an oracle image from its recipe and compare it with its pin.", "oracle=NAME")
+    parser = _parser(
+        "build", "Build an oracle image from its recipe and compare it with its pin.",
+        "oracle=NAME; or oracle=instance, task=BENCHMARK and its settings, for the images of the selected tasks",
+    )  # fmt: skip
     parser.add_argument("--repin", action="store_true", help="write the pin instead of comparing with it")
     parser.add_argument(
         "--work", type=Path, help="where to build (about three times the image); default: a temporary one"
     )
     options = parser.parse_args(arguments)
+    if any(word.startswith("task=") for word in options.words):
+        return _build_tasks(options.words, options.work, options.repin)
     from recurve_eval.oracle import build as images
 
     with _work(options.work) as work:
@@ -74,6 +81,29 @@ def build(arguments: list[str]) -> int:
         print(f"{made.recipe}: pinned as {made.image_id}; commit the pin and calibrate again")  # noqa: T201
     else:
         print(f"{made.recipe}: {made.image_id} is the pinned image")  # noqa: T201
+    return EXIT_DONE
+
+
+def _build_tasks(overrides: Sequence[str], place: Path | None, repin: bool) -> int:
+    """Build the images of the selected tasks. Raises Refused where the benchmark's tasks have none of their own."""
+    from recurve_eval import app
+    from recurve_eval.oracle.taskimage import build_task
+    from recurve_eval.plan import select_tasks
+    from recurve_eval.ports import Imaged
+
+    with app.initialised():
+        node = app.compose(overrides)["task"]
+        benchmark = app.instantiate(node)
+    if not isinstance(benchmark, Imaged):
+        raise Refused(f"the tasks of {node['name']} have no images of their own; build oracle=NAME of a recipe")
+    for task_id in select_tasks(list(benchmark.task_ids()), node.get("select", "all")):
+        plan = benchmark.image_plan(task_id)
+        with _work(place) as work:
+            identity = build_task(plan, work=Path(work), progress=_say, repin=repin)
+        if identity == plan.pinned:
+            _say(f"{task_id}: {identity} is the pinned image")
+        else:
+            _say(f"{task_id}: pinned as {identity} in {benchmark.pin_image(task_id, identity)}")
     return EXIT_DONE
 
 
