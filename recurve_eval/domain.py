@@ -163,12 +163,14 @@ class Solutions:
     """A task's canonical solution and its known-bad ones. Never shown to a real agent.
 
     ``impossible`` says why no submission can pass. Such a task has no canonical solution, and its known-bad
-    ones are the attempts that are known.
+    ones are the attempts that are known. Where ``program`` names one of the canonical files, the solution is not
+    those files but what that script does in the task's own container.
     """
 
     canonical: Mapping[str, bytes]
     known_bad: tuple[KnownBad, ...] = ()
     impossible: str = ""
+    program: str = ""
 
     def __post_init__(self) -> None:
         if self.impossible and (self.canonical or not self.known_bad):

@@ -79,6 +79,11 @@ class ScriptedAgent:
     def run(self, request: TurnRequest, session: Session) -> Turn:
         if request.answers is None:
             raise ConfigError("the scripted agent plays from a task's solutions; this benchmark gives none")
+        if request.answers.program:
+            raise ConfigError(
+                f"the scripted agent writes files, and the solution of {request.task.id} is a program that runs in its "
+                "container; use another agent"
+            )
         if request.phase is Phase.AUTHOR:
             return self._author(request, request.answers, session)
         right = not request.answers.impossible and self._is_right(request, request.cycle)

@@ -20,7 +20,8 @@ from functools import cached_property
 from pathlib import Path
 
 from recurve_eval.benchmarks import loading
-from recurve_eval.benchmarks.swebench_env import Setting, Settings, read_images, read_settings, write_image
+from recurve_eval.benchmarks.pinned import read_images, write_image
+from recurve_eval.benchmarks.swebench_env import Setting, Settings, read_settings
 from recurve_eval.benchmarks.swebench_repo import Tree, applied, clone_of, tree_of
 from recurve_eval.benchmarks.swebench_rows import Instance, added, row_of, statement_of, test_files
 from recurve_eval.domain import (

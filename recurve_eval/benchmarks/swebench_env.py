@@ -1,4 +1,4 @@
-"""How the instances of repositories are built and tested: the settings file, and the file of pinned images.
+"""How the instances of repositories are built and tested: the settings file.
 
 The settings file is YAML with the keys ``defaults``, ``repositories`` (by OWNER/NAME), ``versions`` (by
 OWNER/NAME@VERSION) and ``instances`` (by id). Each holds the fields of :class:`Setting`; the later wins.
@@ -7,8 +7,6 @@ OWNER/NAME@VERSION) and ``instances`` (by id). Each holds the fields of :class:`
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +19,6 @@ from recurve_eval.errors import ConfigError, UnknownName
 LEVELS = ("defaults", "repositories", "versions", "instances")
 RUNNERS = ("pytest", "unittest")
 TREES = ("image", "sent")
-_IMAGE = re.compile(r"(?:[a-z0-9][\w./:-]*@)?sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +100,3 @@ def _check(entry: object, where: str) -> None:
         inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
         if type(value) is not kind or not all(isinstance(item, str) for item in inner):
             raise ConfigError(f"{where}.{key} must be {known[key].type}; got {value!r}")
-
-
-def read_images(path: Path) -> dict[str, str]:
-    """Task id -> image by content. An absent file names none. Raises ConfigError for a mutable name."""
-    if not path.is_file():
-        return {}
-    try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: expected an object of task ids and images")
-    for task_id, image in found.items():
-        if not isinstance(image, str) or not _IMAGE.fullmatch(image):
-            raise ConfigError(
-                f"{path}: the image of {task_id} is '{image}', which can move; name it by content (sha256:... or "
-                "NAME@sha256:...), as shown by: docker image inspect --format '{{.Id}}' NAME"
-            )
-    return found
-
-
-def write_image(path: Path, task_id: str, image: str) -> Path:
-    """Record one task's image."""
-    images = read_images(path) | {task_id: image}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(images, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    temporary.replace(path)
-    return path

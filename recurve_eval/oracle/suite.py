@@ -18,8 +18,8 @@ removed      paths that are absent when the tests run
 ===========  ==================================================================================
 
 ``script``: ``root``, ``argv`` (the verifier), ``tests`` (where ``held_out`` is laid), ``rewards`` (files, the
-first that exists counts), ``threshold``, ``env``; and ``solve`` (argv), ``solution`` (a directory) for a
-reference submission that is a program: it is laid there and run before the verifier.
+first that exists counts), ``threshold``, ``env``; and ``solve`` (argv), ``solve_env``, ``solution`` (a
+directory) for a reference submission that is a program: it is laid there and run before the verifier.
 """
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ def _script(job: OracleJob) -> list[dict[str, Any]]:
     contents = {**job.submission.contents, **job.support}
     if params.get("solve"):
         solution = {params["solution"]: encoded(contents)}
-        stages.append(_stage(job, lay=solution, argv=list(params["solve"]), timeout_s=job.timeout_s))
+        env = dict(params.get("solve_env") or {})
+        stages.append(_stage(job, lay=solution, argv=list(params["solve"]), env=env, timeout_s=job.timeout_s))
         contents = {}
     logs = sorted({str(PurePosixPath(path).parent) for path in params["rewards"]})
     away = [*_absent(job), *([params["solution"]] if params.get("solve") else []), params["tests"], *logs]

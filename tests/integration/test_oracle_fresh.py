@@ -137,8 +137,17 @@ def test_a_killed_container_is_begun_again(tiny: Tiny, oracle: FreshOracle) -> N
     assert found[0].verdict is PASS  # type: ignore[attr-defined]
 
 
-def test_calibration_catches_a_task_that_is_no_oracle_and_an_exclusion_mends_it(tiny: Tiny, cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    words = ["calibrate", *tiny.overrides(), "oracle=instance", "calibrate.runs=1", "calibrate.mutants=0", "run.progress=none"]
+def test_calibration_catches_a_task_that_is_no_oracle_and_an_exclusion_mends_it(
+    tiny: Tiny, cli, tmp_path: Path
+) -> None:  # type: ignore[no-untyped-def]
+    words = [
+        "calibrate",
+        *tiny.overrides(),
+        "oracle=instance",
+        "calibrate.runs=1",
+        "calibrate.mutants=0",
+        "run.progress=none",
+    ]
     done = cli(*words)
     assert done.returncode == 3, done.stderr
     assert "tiny__calc-2: an empty submission passes: this task is no oracle" in done.stdout
@@ -165,7 +174,9 @@ def test_a_study_of_a_simulated_agent_runs_end_to_end(tiny: Tiny, cli, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("not (os.environ.get('RECURVE_DATA') and os.environ.get('RECURVE_REPOS'))", reason="needs data and clones")
+@pytest.mark.skipif(
+    "not (os.environ.get('RECURVE_DATA') and os.environ.get('RECURVE_REPOS'))", reason="needs data and clones"
+)
 def test_the_five_public_instances_grade_in_both_directions(oracle: FreshOracle) -> None:
     from recurve_eval.benchmarks.swebench import SweBench
 
