@@ -21,10 +21,10 @@ from recurve_eval.cell import Adapters
 from recurve_eval.compose import compose, compose_each, initialised, job_config, options_of, points_of
 from recurve_eval.contamination import refuse_contamination
 from recurve_eval.domain import JSON, Coordinates, ModelSpec, OracleEnv, canonical_json
-from recurve_eval.errors import ConfigError
+from recurve_eval.errors import ConfigError, Refused
 from recurve_eval.exclusions import Exclusions, read_exclusions
 from recurve_eval.plan import Condition, Plan, select_tasks
-from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, OracleBackend
+from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, Imaged, ImageGrader, OracleBackend
 from recurve_eval.prices import lines_on, pins_of
 from recurve_eval.study import Study, agreed, code_of, hold_to_pins, reviewing, subject_of
 
@@ -99,6 +99,7 @@ def calibrants(overrides: Sequence[str]) -> list[Calibrant]:
             problem = oracle.check()
             if problem:
                 raise ConfigError(problem)
+            maker.hold_images(benchmark, oracle, tasks)
             found[key] = Calibrant(subject_of(benchmark, oracle, maker.env(oracle), table, tasks), config)
     return list(found.values())
 
@@ -260,6 +261,7 @@ class _Maker:
             missing = parts.agent.covers(tasks, [seed])
             if missing:
                 raise ConfigError(f"agent '{parts.agent.name}' has nothing for {', '.join(map(str, missing[:5]))}")
+        self.hold_images(parts.benchmark, parts.oracle, tasks)
         for part in (None, *_gate_of(parts)):
             key = (id(parts.benchmark), id(part), tasks)
             if key in self._admitted:
@@ -270,6 +272,22 @@ class _Maker:
                 problem = part.admits(task) if part is not None else check_paths(task.capture)
                 if problem:
                     raise ConfigError(problem)
+
+    def hold_images(self, benchmark: Benchmark, oracle: OracleBackend, tasks: tuple[str, ...]) -> None:
+        """Where tasks are graded in images of their own, hold each to being here. Raises ConfigError, Refused."""
+        key = (id(benchmark), id(oracle), tasks)
+        if key in self._admitted or not isinstance(benchmark, Imaged):
+            return
+        self._admitted.add(key)
+        if not isinstance(oracle, ImageGrader):
+            raise ConfigError(
+                f"the tasks of {benchmark.name} are each graded in an image of their own, which oracle '{oracle.name}' "
+                "does not do: choose oracle=instance"
+            )
+        for task_id in tasks:
+            problem = oracle.lacks(benchmark.image(task_id))
+            if problem:
+                raise Refused(f"task {task_id}: {problem}")
 
 
 def _gate_of(parts: Adapters) -> tuple[GateComponent | Auditor, ...]:

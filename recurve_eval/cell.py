@@ -106,6 +106,7 @@ class Trial:
     submission: Submission | None = None
     grade: Grade | None = None
     candidate: str | None = None  # whether the submission was graded apart from its tests or shared their process
+    image: str | None = None  # that the task was graded in, where it has one of its own
     wall_s: float = 0.0
     on_session: Callable[[Session], Any] = lambda session: None
     sessions: list[Session] = field(default_factory=list)
@@ -396,6 +397,7 @@ def _grade(trial: Trial) -> None:
     assert trial.task is not None and trial.submission is not None
     job = trial.parts.benchmark.oracle_job(trial.task.id, trial.submission)
     trial.candidate = arrangement(job)
+    trial.image = job.image
     trial.grade = trial.parts.oracle.grade(job)
 
 

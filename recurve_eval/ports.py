@@ -66,6 +66,9 @@ class Parented(Protocol):
 class Imaged(Benchmark, Protocol):
     """A benchmark whose tasks are each graded in an image of their own."""
 
+    def image(self, task_id: str) -> str:
+        """The pinned image. Raises Refused with the command that makes it where there is none."""
+
     def image_plan(self, task_id: str) -> ImagePlan: ...
     def pin_image(self, task_id: str, image_id: str) -> Path:
         """Record what an image plan gave; the file that it was recorded in."""
@@ -349,6 +352,14 @@ class OracleBackend(Protocol):
         """Thread-safe. Trouble of the grader is a Grade with a reason; never raises for a submission."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ImageGrader(OracleBackend, Protocol):
+    """A backend that grades each job in the image that it names."""
+
+    def lacks(self, image: str) -> str | None:
+        """None where the image is here; else what is missing."""
 
 
 @runtime_checkable

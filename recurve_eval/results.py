@@ -165,7 +165,7 @@ def _attestation(trial: Trial, env: OracleEnv) -> dict[str, Any]:
         **{k: str(v) for k, v in trial.parts.sandbox.attestation().items()},
         "oracle_isolation": env.isolation,
         "candidate": trial.candidate,
-        "image_digest": env.image_digest,
+        "image_digest": trial.image or env.image_digest,
         "leak_scan": trial.leak_scan,
         "submission_hash": submission.sha256 if submission else None,
         "capture": {f.path: f.status.value for f in submission.files} if submission else {},

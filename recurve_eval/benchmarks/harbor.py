@@ -114,12 +114,7 @@ class Harbor:
         return HeldOutScanner(held_out, {**found.workspace, "instruction.md": found.files["instruction.md"]})
 
     def oracle_job(self, task_id: str, submission: Submission) -> OracleJob:
-        found, image = self._find(task_id), self._image(task_id)
-        if image is None:
-            raise Refused(
-                f"task {task_id} has no image: build it with: recurve-eval oracle build oracle=instance task=harbor "
-                f"task.path={self.path} task.select=[{task_id}] --repin; or name one by digest in {self._images_file}"
-            )
+        found = self._find(task_id)
         params: dict[str, JSON] = {
             "root": found.container.workdir, "argv": found.program("/tests/test.sh"), "tests": "/tests",
             "rewards": REWARDS, "threshold": self.threshold, "env": found.env("verifier"), "python": self.python,
@@ -129,10 +124,19 @@ class Harbor:
             params["solve_env"] = found.env("solution")
         return OracleJob(
             task_id=task_id, submission=submission, held_out=found.part("tests"), convention="script", params=params,
-            expected=("reward",), timeout_s=found.number("verifier", "timeout_sec", 600.0), image=image,
+            expected=("reward",), timeout_s=found.number("verifier", "timeout_sec", 600.0), image=self.image(task_id),
         )  # fmt: skip
 
     # -- images ----------------------------------------------------------------------------------
+
+    def image(self, task_id: str) -> str:
+        image = self._images.get(self._find(task_id).id)
+        if image is None:
+            raise Refused(
+                f"task {task_id} has no image: build it with: recurve-eval oracle build oracle=instance task=harbor "
+                f"task.path={self.path} task.select=[{task_id}] --repin; or name one by digest in {self._images_file}"
+            )
+        return image
 
     def image_plan(self, task_id: str) -> ImagePlan:
         found = self._find(task_id)
@@ -170,9 +174,6 @@ class Harbor:
                 "these (task.sha256)"
             )
         return found
-
-    def _image(self, task_id: str) -> str | None:
-        return self._images.get(task_id)
 
     @property
     def _images_file(self) -> Path:

@@ -134,9 +134,7 @@ class SweBench:
 
     def oracle_job(self, task_id: str, submission: Submission) -> OracleJob:
         row = self._find(task_id)
-        setting, tree, image = self._setting(row), self._tree(row), self._images.get(task_id)
-        if image is None:
-            raise Refused(f"task {task_id} has no image: {self._remedy(task_id)}")
+        setting, tree = self._setting(row), self._tree(row)
         held_out, removed = applied(tree, row.test_patch, f"{task_id}: the test patch")
         captured = {f.path for f in submission.files}
         sent = {path: tree[path] for path in tree if path not in captured} if setting.tree == "sent" else {}
@@ -153,10 +151,16 @@ class SweBench:
             expected=row.expected,
             support={path: content for path, content in sent.items() if path not in held_out},
             timeout_s=self.timeout_s,
-            image=image,
+            image=self.image(task_id),
         )  # fmt: skip
 
     # -- images ----------------------------------------------------------------------------------
+
+    def image(self, task_id: str) -> str:
+        image = self._images.get(self._find(task_id).instance_id)
+        if image is None:
+            raise Refused(f"task {task_id} has no image: {self._remedy(task_id)}")
+        return image
 
     def image_plan(self, task_id: str) -> ImagePlan:
         row = self._find(task_id)

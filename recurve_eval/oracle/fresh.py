@@ -177,18 +177,27 @@ class FreshOracle:
             sources={"drive.py": sources["drive.py"]}, labels=labels(self._run_label),
         )  # fmt: skip
 
-    def _image(self, job: OracleJob) -> str:
-        """The id of the job's image, which Docker holds."""
-        wanted = str(job.image)
+    def lacks(self, image: str) -> str | None:
+        """None where Docker holds the image; else what is missing, and the command that makes it."""
         try:
             with closing(connect(self.docker_host)) as client:
-                return str(client.images.get(wanted).id)
+                client.images.get(image)
         except ImageNotFound:
-            raise ServerLost(
-                f"has no image: Docker does not hold {wanted}, which task {job.task_id} is graded in. Build it: "
-                f"recurve-eval oracle build oracle=instance task=... task.select=[{job.task_id}]; or load or pull it",
-                final=True,
-            ) from None
+            return (
+                f"Docker does not hold the image {image}; build it: recurve-eval oracle build oracle=instance task=... "
+                "task.select=[...]; or load or pull it"
+            )
+        except TROUBLE as error:
+            return f"Docker does not answer ({error})"
+        return None
+
+    def _image(self, job: OracleJob) -> str:
+        """The id of the job's image. Raises ServerLost where Docker does not hold it."""
+        try:
+            with closing(connect(self.docker_host)) as client:
+                return str(client.images.get(str(job.image)).id)
+        except ImageNotFound:
+            raise ServerLost(f"has no image: {self.lacks(str(job.image))}", final=True) from None
         except TROUBLE as error:
             raise ServerLost(f"has no Docker: {error}") from None
 

@@ -120,6 +120,16 @@ def test_a_missing_image_is_no_verdict_and_names_the_command(tiny: Tiny, oracle:
     assert "recurve-eval oracle build oracle=instance" in grade.detail
 
 
+def test_a_study_is_held_to_its_images_before_a_cell_runs(tiny: Tiny, cli) -> None:  # type: ignore[no-untyped-def]
+    words = ["plan", *tiny.overrides(), "sandbox=process"]
+    done = cli(*words, "oracle=process")
+    assert done.returncode == 2 and "choose oracle=instance" in done.stderr
+    images = dict.fromkeys((ID, "tiny__calc-2"), "sha256:" + "0" * 64)
+    (tiny.root / "images.json").write_text(json.dumps(images))
+    done = cli(*words, "oracle=instance")
+    assert done.returncode == 3 and "recurve-eval oracle build oracle=instance" in done.stderr
+
+
 def test_a_killed_container_is_begun_again(tiny: Tiny, oracle: FreshOracle) -> None:
     slow = "\nimport time\ntime.sleep(1.5)\n"
     found: list[object] = []
@@ -169,6 +179,7 @@ def test_a_study_of_a_simulated_agent_runs_end_to_end(tiny: Tiny, cli, tmp_path:
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     rows = [row["row"] for row in rows]
     assert {row["verdict"]["oracle_verdict"] for row in rows} == {"pass", "fail"}
+    assert {row["attestation"]["image_digest"] for row in rows} == {tiny.bench().image(ID)}
     captured = [json.loads(p.read_text()) for p in results.parent.glob("cells/*/submission.json")]
     assert {tuple(f["path"] for f in c["files"]) for c in captured} == {("calc.py",), ()}
 
