@@ -72,7 +72,9 @@ def build(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     if any(word.startswith("task=") for word in options.words):
-        return _build_tasks(options.words, options.work, options.repin)
+        from recurve_eval.cli.task_images import build_tasks
+
+        return build_tasks(options.words, options.work, options.repin)
     from recurve_eval.oracle import build as images
 
     with _work(options.work) as work:
@@ -81,29 +83,6 @@ def build(arguments: list[str]) -> int:
         print(f"{made.recipe}: pinned as {made.image_id}; commit the pin and calibrate again")  # noqa: T201
     else:
         print(f"{made.recipe}: {made.image_id} is the pinned image")  # noqa: T201
-    return EXIT_DONE
-
-
-def _build_tasks(overrides: Sequence[str], place: Path | None, repin: bool) -> int:
-    """Build the images of the selected tasks. Raises Refused where the benchmark's tasks have none of their own."""
-    from recurve_eval import app
-    from recurve_eval.oracle.taskimage import build_task
-    from recurve_eval.plan import select_tasks
-    from recurve_eval.ports import Imaged
-
-    with app.initialised():
-        node = app.compose(overrides)["task"]
-        benchmark = app.instantiate(node)
-    if not isinstance(benchmark, Imaged):
-        raise Refused(f"the tasks of {node['name']} have no images of their own; build oracle=NAME of a recipe")
-    for task_id in select_tasks(list(benchmark.task_ids()), node.get("select", "all")):
-        plan = benchmark.image_plan(task_id)
-        with _work(place) as work:
-            identity = build_task(plan, work=Path(work), progress=_say, repin=repin)
-        if identity == plan.pinned:
-            _say(f"{task_id}: {identity} is the pinned image")
-        else:
-            _say(f"{task_id}: pinned as {identity} in {benchmark.pin_image(task_id, identity)}")
     return EXIT_DONE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import harbor_tasks
 import pytest
 import repositories
 import yaml
@@ -36,12 +38,15 @@ GIVEN: dict[str, dict[str, Any]] = {"directory": {"path": str(DEMO_TASKS)}}
 GIVEN |= {name: {"preload": []} for name in ("bigcodebench", "bigcodebench_hard")}
 
 
-IMAGED = ("swebench",)  # graded in containers, in tests/integration
+IMAGED = ("swebench", "harbor")  # graded in containers, in tests/integration
 
 
 @pytest.fixture(scope="module", autouse=True)
-def repository(tmp_path_factory: pytest.TempPathFactory) -> None:
+def written(tmp_path_factory: pytest.TempPathFactory) -> None:
     GIVEN["swebench"] = repositories.make(tmp_path_factory.mktemp("repository")).fields()
+    tasks = harbor_tasks.write(tmp_path_factory.mktemp("harbor"))
+    (tasks / "images.json").write_text(json.dumps(dict.fromkeys(("sort", "sort-json"), "sha256:" + "0" * 64)))
+    GIVEN["harbor"] = {"path": str(tasks)}
 
 
 def build(option: Path, **changes: Any) -> Benchmark:

@@ -26,7 +26,11 @@ PORTS: dict[str, Any] = {
     "tracking": ports.Tracker,
     "sandbox": None,
 }
-NEEDS = {"task=directory": ["task.path=tasks"], "agent=replay": ["agent.submissions=file"]}
+NEEDS = {
+    "task=directory": ["task.path=tasks"],
+    "task=harbor": ["task.path=tasks"],
+    "agent=replay": ["agent.submissions=file"],
+}
 NEEDS |= {"gate/checks=ci": ["gate.checks.command=[true]"]}
 OPTIONS = sorted(p for p in conf_dir().rglob("*.yaml") if p.parent != conf_dir())
 ADAPTERS = [p for p in OPTIONS if "_target_" in yaml.safe_load(p.read_text()) and "hydra" not in p.parts]
