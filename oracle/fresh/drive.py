@@ -14,22 +14,19 @@ import sys
 def opened(conf, fd):
     """``tell(event, **fields)``: everything that it needs is bound here, before the work can be imported."""
     os.set_inheritable(fd, False)
-    key, dumps, write, getpid, pack = (
-        bytes.fromhex(conf.pop("key")),
-        json.JSONEncoder().encode,
-        os.write,
-        os.getpid,
-        struct.pack,
-    )
-    blake, owner, count = hashlib.blake2b, getpid(), [0]
+    # One hash object in one closure holds the key, and nothing holds it as bytes.
+    keyed = hashlib.blake2b(key=bytes.fromhex(conf.pop("key")), digest_size=16)
+    dumps, write, getpid, pack = json.JSONEncoder().encode, os.write, os.getpid, struct.pack
+    owner, count = os.getpid(), [0]
 
     def tell(event, **fields):
         if getpid() != owner:
             return
         count[0] += 1
         body = dumps(dict(fields, event=event))
-        mac = blake(b"%d:" % count[0] + body.encode("utf-8"), key=key, digest_size=16).hexdigest()
-        data = dumps([body, mac]).encode("utf-8")
+        mac = keyed.copy()
+        mac.update(b"%d:" % count[0] + body.encode("utf-8"))
+        data = dumps([body, mac.hexdigest()]).encode("utf-8")
         data = pack(">I", len(data)) + data
         while data:
             data = data[write(fd, data) :]

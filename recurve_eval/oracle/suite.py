@@ -85,7 +85,9 @@ def request_of(job: OracleJob, uid: int, file_mb: int, idle: bool = False) -> Re
     """``idle`` asks for the same container and runs nothing of the job in it."""
     token = f"t{secrets.token_hex(8)}"
     if idle:
-        stages = [_stage(job, cwd="/", argv=["true"], timeout_s=job.timeout_s)]
+        stages = [
+            _stage(job, cwd="/", argv=[job.params.get("python") or "python3", "-I", "-c", ""], timeout_s=job.timeout_s)
+        ]
     else:
         stages = _suite(job, uid, token) if job.convention == "suite" else _script(job)
     message = {

@@ -101,6 +101,22 @@ def test_what_a_submission_cannot_do(tiny: Tiny, oracle: FreshOracle) -> None:
     assert bad.verdict is FAIL  # type: ignore[attr-defined]
 
 
+BOMBS = {
+    "an endless loop": "while True:\n    pass\n",
+    "more memory than there is": "x = bytearray(2 << 30)\n",
+    "processes without end": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_using_everything_up_is_a_failure_and_no_trouble_of_the_oracle(tiny: Tiny, name: str) -> None:
+    backend = FreshOracle(container_mb=256, pids=64, scratch_mb=64, restarts=0)
+    job = tiny.bench(timeout_s=2.0).oracle_job(ID, Submission.of_reference("test", {"calc.py": BOMBS[name].encode()}))
+    grade = backend.grade(job)
+    assert grade.verdict is FAIL, grade.detail
+    assert ours(backend) == []
+
+
 def test_a_lying_unittest_is_tampering(tiny: Tiny, oracle: FreshOracle) -> None:
     lie = "\nimport unittest\nunittest.TestCase.assertEqual = lambda *a, **k: None\n"
     assert graded(tiny, oracle, CALC + lie).verdict is TAMPERED  # type: ignore[attr-defined]
