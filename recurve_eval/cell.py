@@ -390,7 +390,7 @@ def _capture(trial: Trial) -> None:
     if trial.cancelled.is_set():
         raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
     trial.submission = capture(trial.run, trial.workspace, trial.task.capture, trial.task.public)
-    trial.files.submission(trial.submission)
+    trial.files.submission(trial.submission, trial.task.public)
 
 
 def _grade(trial: Trial) -> None:

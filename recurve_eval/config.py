@@ -117,6 +117,7 @@ class AnalysisConfig:
     seed: int = field(default=0, metadata=VERDICT_FREE)
     resamples: int = field(default=10_000, metadata=VERDICT_FREE)
     figures: bool = field(default=True, metadata=VERDICT_FREE)
+    report: bool = field(default=True, metadata=VERDICT_FREE)
 
     def __post_init__(self) -> None:
         for name in ("alpha", "power"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -101,13 +102,18 @@ class CellFiles:
             json.dumps(asdict(finding), indent=1, sort_keys=True, default=str) + "\n", encoding="utf-8"
         )
 
-    def submission(self, submission: Submission) -> None:
+    def submission(self, submission: Submission, public: Mapping[str, bytes]) -> None:
+        """The captured files, and as ``base/`` those of them that the task had given, to tell what changed."""
         where = self.directory("submission")
         for f in submission.files:
             if f.content is not None:
                 target = where / f.path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(f.content)
+                if f.path in public:
+                    before = self.root / "base" / f.path
+                    before.parent.mkdir(parents=True, exist_ok=True)
+                    before.write_bytes(public[f.path])
         statuses = [{"path": f.path, "status": f.status.value, "size": f.size} for f in submission.files]
         self.json("submission.json", {"sha256": submission.sha256, "files": statuses})
 

@@ -1,7 +1,8 @@
 """A summary in the words of an experiment tracker: metrics to chart, tags to read in a table, a description.
 
 One note for the study and one for each arm in each stratum, so that a tracker's own table and comparison answer
-the question. Shares stay shares (0..1); a tag spells the same number with its raw fraction and interval.
+the question. Shares stay shares (0..1); a tag spells the same number with its raw fraction and interval. Metrics
+are named so that ``fdr`` comes first in the alphabet, which is what a tracker charts unasked.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from dataclasses import dataclass, field
 
 from recurve_eval.analysis.format import Data, Labels, defined, p_is, plural, points, rate, times
 from recurve_eval.analysis.markdown import headline
-from recurve_eval.analysis.verdict import DECLARED
 
 LONGEST = 4900  # characters of a description that every tracker keeps
 RATES = (("fdr", "fdr"), ("p_ship_bad", "ship_bad"), ("yield", "yield_good"), ("good_withheld", "false_rejection"),
          ("oracle_pass", "oracle_pass"))  # fmt: skip
 MEANS = (("tokens_mean", "tokens"), ("usd_mean", "cost_usd"), ("steps_mean", "steps"), ("wall_s_mean", "wall_s"))
-PRICES = (("price_tokens", "tokens"), ("price_usd", "cost_usd"), ("price_wall", "wall_s"))
+PRICES = (("vs_baseline_tokens", "tokens"), ("vs_baseline_usd", "cost_usd"), ("vs_baseline_wall", "wall_s"))
 
 
 @dataclass
@@ -32,18 +32,22 @@ class Note:
 
 
 def study_note(data: Data, markdown: str) -> Note:
-    """The note of the study's own run: its first screen and, for each stratum, its declared contrasts."""
+    """The note of the study's own run: the answer first, since a tracker folds what follows, then the first screen."""
     study = data["study"]
-    unscored = sum(a["n"] - a["scored"] for a in data["arms"])
-    note = Note(study["name"], _fitting(headline(markdown)))
-    note.metrics = {"cells": study["cells"], "tasks": study["tasks"], "unscored": unscored}
     labels = Labels(study)
-    for c in data["contrasts"]:
-        if c["role"] in (*DECLARED, "noise_floor"):
-            where = "/".join([*(str(c["stratum"][a]) for a in labels.varying), f"{c['treatment']} vs {c['baseline']}"])
-            note.metrics |= {_key(f"{where}/{k}"): v for k, v in _contrast_metrics(c).items()}
-    primary = [c for c in data["contrasts"] if c["role"] == "primary"] or data["contrasts"][:1]
-    note.tags["answer"] = "; ".join(_answer(c, labels) for c in primary) or "one arm: nothing to compare"
+    chosen = [c for c in data["contrasts"] if c["role"] == "primary"]
+    chosen = chosen or [c for c in data["contrasts"] if c["role"] != "noise_floor"][:1]
+    answers = [_answer(c, labels) for c in chosen] or ["one arm: nothing to compare"]
+    simulated = "" if study["simulated"] == "none" else "Simulated agents. "
+    note = Note(study["name"], _fitting("\n\n".join([simulated + "; ".join(answers) + ".", headline(markdown)])))
+    unscored = sum(a["n"] - a["scored"] for a in data["arms"])
+    note.metrics = {"n_cells": study["cells"], "n_tasks": study["tasks"], "n_unscored": unscored}
+    for c in chosen:
+        start = "/".join([*(str(c["stratum"][a]) for a in labels.varying), c["treatment"]])
+        note.metrics |= {_key(f"{start}/{k}"): v for k, v in _contrast_metrics(c).items()}
+    note.tags["answer"] = "; ".join(answers)
+    findings = dict.fromkeys(str(c["verdict"]["finding"]).replace("_", " ") for c in chosen)
+    note.tags["finding"] = " / ".join(findings) or "nothing to compare"
     return note
 
 
@@ -55,10 +59,11 @@ def arm_notes(data: Data) -> list[Note]:
 
 def _arm_note(a: Data, c: Data | None, labels: Labels) -> Note:
     where = ", ".join(str(a["stratum"][axis]) for axis in labels.varying)
-    note = Note(f"{a['arm']} {where}".strip(), "")
+    fdr = f"{a['fdr']['count']}/{a['fdr']['n']}"
+    note = Note(_key(f"{a['arm']} {where}".strip()) + f" FDR {fdr}", "")
     note.params = {"arm": a["arm"], **{k: str(v) for k, v in a["stratum"].items()}}
-    note.metrics = {"cells": a["n"], "cells_scored": a["scored"], "unscored": a["n"] - a["scored"],
-                    "shipped_bad": a["outcomes"]["shipped_bad"], "declared": a["declared"]}  # fmt: skip
+    note.metrics = {"n_cells": a["n"], "n_scored": a["scored"], "n_unscored": a["n"] - a["scored"],
+                    "n_shipped_bad": a["outcomes"]["shipped_bad"], "n_declared": a["declared"]}  # fmt: skip
     for name, key in RATES:
         note.tags[name.replace("_", " ")] = rate(a[key])
         note.metrics |= _with_interval(name, a[key])
@@ -93,13 +98,14 @@ def _against_baseline(a: Data, contrasts: Sequence[Data]) -> Data | None:
 
 def _contrast_metrics(c: Data) -> dict[str, float]:
     end = c["endpoints"]["ship_bad"]
-    found = _with_interval("delta_p_ship_bad", end["effect"]) | _with_interval("delta_fdr", c["fdr"]["effect"])
+    found = _with_interval("vs_baseline_p_ship_bad", end["effect"])
+    found |= _with_interval("vs_baseline_fdr", c["fdr"]["effect"])
     for name, key in PRICES:
         found |= _with_interval(name, c["price"]["ratios"][key]["ratio"])
     if defined(end["test"]):
-        found["p_value"] = end["test"]["p_value"]
+        found["vs_baseline_p"] = end["test"]["p_value"]
     if defined(c["p_holm"]):
-        found["p_holm"] = c["p_holm"]
+        found["vs_baseline_p_holm"] = c["p_holm"]
     return found
 
 

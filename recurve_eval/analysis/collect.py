@@ -150,7 +150,8 @@ def write_analysis(
 
     ``calibration`` is ``{"sensitivity": [count, n], "specificity": [count, n]}`` of the oracle that graded them.
     """
-    return write_records(gathered(rows), read_plan(run_dir), into or run_dir / "analysis", calibration)
+    plan, cells = read_plan(run_dir), run_dir / "cells"
+    return write_records(gathered(rows), plan, into or run_dir / "analysis", calibration, cells)
 
 
 def write_records(
@@ -158,13 +159,16 @@ def write_records(
     plan: Mapping[str, Any],
     into: Path,
     calibration: Mapping[str, Sequence[int]] | None = None,
+    cells: Path | None = None,
 ) -> Written:
-    """Analyze records under a plan and write everything below ``into``."""
+    """Analyze records under a plan and write everything below ``into``; ``cells`` holds the evidence of each."""
     if calibration is not None:
         plan = {**plan, "calibration": dict(calibration)}
-    figures = bool((plan.get("analysis") or {}).get("figures", False))
+    wanted = plan.get("analysis") or {}
+    figures = bool(wanted.get("figures", False))
+    report = bool(wanted.get("report", figures))
     summary = analyze_records(records, plan=plan)
-    paths = summary.write(into, figures=figures)
+    paths = summary.write(into, figures=figures, report=report, cells=cells)
     return Written(summary, next(p for p in paths if p.name == "summary.md"))
 
 

@@ -34,9 +34,12 @@ class Summary:
     ----------
     data : dict
         What summary.json holds; valid against the shipped schema ``summary-1``.
+    records : sequence of Record
+        The cells behind it, in canonical order.
     """
 
     data: dict[str, Any]
+    records: Sequence[Record] = ()
 
     def json(self) -> str:
         """The text of summary.json."""
@@ -46,19 +49,31 @@ class Summary:
         """The text of summary.md, with links to ``figures`` (paths relative to it)."""
         return render(self.data, figures)
 
-    def write(self, directory: Path, *, figures: bool = False) -> list[Path]:
-        """Write summary.json and summary.md (UTF-8, LF), and ``figures/`` if asked; returns their paths."""
+    def write(
+        self, directory: Path, *, figures: bool = False, report: bool = False, cells: Path | None = None
+    ) -> list[Path]:
+        """Write summary.json and summary.md (UTF-8, LF), and if asked ``figures/`` and report.html.
+
+        ``cells`` is the run's directory of evidence, for the report. Returns the paths of what was written.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         drawn: list[Path] = []
         if figures:
             from recurve_eval.analysis.figures import draw_figures
 
             drawn = draw_figures(self.data, directory / "figures")
-        linked = [p.relative_to(directory).as_posix() for p in drawn if p.suffix == ".svg"]
-        texts = {"summary.json": self.json(), "summary.md": self.markdown(linked)}
+        vector = [p for p in drawn if p.suffix == ".svg"]
+        markdown = self.markdown([p.relative_to(directory).as_posix() for p in vector])
+        texts = {"summary.json": self.json(), "summary.md": markdown}
         for name, text in texts.items():
-            (directory / name).write_bytes(text.encode())
-        return [*(directory / name for name in texts), *drawn]
+            (directory / name).write_bytes(text.encode("utf-8", "backslashreplace"))
+        paths = [*(directory / name for name in texts), *drawn]
+        if report:
+            from recurve_eval.analysis.report import write_report
+
+            paths.append(directory / "report.html")
+            write_report(paths[-1], self.data, self.records, markdown, vector, cells)
+        return paths
 
 
 def analyze_rows(rows: Iterable[Row], *, plan: Mapping[str, Any], options: AnalysisOptions | None = None) -> Summary:
@@ -123,7 +138,8 @@ def _analyzed(records: list[Record], plan: Mapping[str, Any], options: AnalysisO
             "contrasts": with_verdicts([plain(c) for c in contrasts], options.alpha),
             "omnibus": [plain(o) for o in _omnibus(strata)],
             "interactions": [plain(i) for i in interactions(contrasts, options)],
-        }
+        },
+        records,
     )
 
 

@@ -60,7 +60,7 @@ def _one(run_dir: Path, options: argparse.Namespace) -> int:
     source = _source(run_dir, options)
     records = gather([source], _say)
     into = options.into or run_dir / "analysis"
-    written = write_records(records, read_plan(run_dir), into, calibration_of(run_dir))
+    written = write_records(records, read_plan(run_dir), into, calibration_of(run_dir), run_dir / "cells")
     if options.into is None and not options.no_log:
         _log_back(run_dir)
     return _show(written, options)

@@ -39,6 +39,7 @@ def publish(client: Any, experiment_id: str, parent_id: str, run_dir: Path, anal
     for name in parent.data.metrics.keys() - note.metrics.keys():
         note.metrics[name] = float("nan")  # an earlier analysis had a value; MLflow cannot forget a metric
     _log(client, parent_id, note)
+    client.update_run(parent_id, name=f"{parent.info.run_name.split(': ')[0]}: {note.tags['finding']}"[:250])
     for arm in reversed(arm_notes(data)):  # the table shows the newest first
         tags = {KIND_TAG: "arm", PARENT_TAG: parent_id, SUMMARY_TAG: mark}
         run = client.create_run(experiment_id, tags=tags, run_name=arm.name)
