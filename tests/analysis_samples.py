@@ -27,23 +27,29 @@ def row(
     wall_s: float = 2.0,
     simulated: bool = False,
     plan: str = "a" * 64,
+    budget: str = "small",
+    benchmark: str = "demo",
+    cycles: int = 1,
+    parts: dict[str, Any] | None = None,
     oracle_env: str = "b" * 64,
 ) -> Row:
     """One valid row; everything that the analysis does not read is filled in plainly."""
     outcome = outcome_of(declared, OracleVerdict(verdict)).value
-    where = f"{plan}/{task}/{model}/{arm}/{seed}"
+    where = f"{plan}/{benchmark}/{task}/{model}/{arm}/{budget}/{seed}"
     known = tokens or (None, None)
+    config = {} if parts is None else {"controller": parts.get("controller"), "gate": parts}
+    setup = hashlib.sha256(f"{arm}/{parts}".encode()).hexdigest()
     return {
         "identity": {
             "schema": 1, "cell_id": hashlib.sha256(where.encode()).hexdigest()[:16], "plan_hash": plan,
-            "experiment": "unit", "benchmark": "demo", "task_id": task, "arm": arm, "model": model, "agent": "scripted",
-            "simulated": simulated, "budget": "small", "seed": seed, "attempt": 1, "order": 0,
+            "experiment": "unit", "benchmark": benchmark, "task_id": task, "arm": arm, "model": model, "agent": "scripted",
+            "simulated": simulated, "budget": budget, "seed": seed, "attempt": 1, "order": 0,
         },
         "declaration": {
             "declared_done": declared, "declaration_source": "agent" if declared else "none", "stop_reason": stop,
         },
         "gate": {
-            "outcome": gate, "config": {}, "claims": 0, "traps": 0, "rejections": rejections, "tier": None,
+            "outcome": gate, "config": config, "claims": 0, "traps": 0, "rejections": rejections, "tier": None,
             "boundary": {"mode": "none", "violations": 0}, "hardening": None, "adversary": None, "governor": None,
             "challenge_events": [],
         },
@@ -54,11 +60,11 @@ def row(
         "derived": {"false_done": None if verdict == "unscored" else outcome == "shipped_bad", "outcome": outcome},
         "usage": {
             "tokens_in": known[0], "tokens_out": known[1], "tokens_cached": None, "cost_usd": usd,
-            "cost_source": "unknown" if usd is None else "reported", "steps": 1, "cycles": 1, "agent_wall_s": wall_s,
+            "cost_source": "unknown" if usd is None else "reported", "steps": 1, "cycles": cycles, "agent_wall_s": wall_s,
             "gate_wall_s": 0.0, "oracle_wall_s": 0.1, "wall_s": wall_s,
         },
         "provenance": {
-            "git_commit": None, "git_dirty": None, "dependency_hash": "c" * 64, "config_hash": "d" * 64,
+            "git_commit": None, "git_dirty": None, "dependency_hash": "c" * 64, "config_hash": setup,
             "dataset_revision": None, "dataset_hash": "e" * 64, "oracle_env_hash": oracle_env, "exclusions_hash": None,
             "adapter_version": "1", "model_served": None, "host": {},
         },

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from recurve_eval.analysis.detail_contrast import contrast_details
+from recurve_eval.analysis.detail_spanning import spanning
 from recurve_eval.analysis.format import (
-    FREE,
     Data,
     Labels,
     change,
     defined,
-    dollars,
     escape,
     listed,
     name,
@@ -18,25 +18,30 @@ from recurve_eval.analysis.format import (
     p_is,
     p_value,
     pair_name,
-    plural,
     rate,
-    signed,
+    share,
     table,
-    times,
 )  # fmt: skip
+from recurve_eval.analysis.verdict import floor_of
 
 ARM_HEADER = ("arm", "cells", "declared", "P(ship bad)", "FDR", "yield", "good withheld")
-PER_PREVENTED = (("usd_per_prevented", "dollars"), ("tokens_per_prevented", "tokens"))
+OUTCOMES = ("shipped_good", "shipped_bad", "withheld_good", "withheld_bad", "unscored")
+QUANTITIES = (("tokens", "tokens"), ("cost_usd", "dollars"), ("steps", "steps"), ("wall_s", "wall-clock, s"))
+MOST_ROUNDS = 12
 
 
 def details(data: Data, labels: Labels) -> Iterator[str]:
     """Lines of Markdown below the headline screen."""
     yield from _all_strata(data)
     for c in data["contrasts"]:
-        yield from _contrast(c, labels)
+        yield from contrast_details(c, floor_of(c, data["contrasts"]), labels)
+    yield from _fates(data, labels)
     yield from _omnibus(data, labels)
     yield from _interactions(data)
+    yield from spanning(data, labels)
     yield from _withheld(data, labels)
+    yield from _timeline(data, labels)
+    yield from _gates(data, labels)
     yield from _attempts(data, labels)
     yield from _corrected(data, labels)
     yield from _distributions(data, labels)
@@ -76,146 +81,24 @@ def _all_strata(data: Data) -> Iterator[str]:
     yield ""
 
 
-def _contrast(c: Data, labels: Labels) -> Iterator[str]:
-    first, second = name(c["baseline"]), name(c["treatment"])
-    where = labels.of(c["stratum"])
-    yield f"## {pair_name(c)}" + (f", {where}" if where else "") + f" ({c['role'].replace('_', ' ')})"
-    yield ""
-    yield f"{escape(c['verdict']['text'])}."
-    yield ""
-    yield (
-        f"{plural(c['pairs'], 'matched pair')}, {c['scored_pairs']} with both verdicts, "
-        f"on {plural(c['tasks'], 'task')}; design: {c['design']}."
-    )
-    yield ""
-    yield from _pair_table(c, first, second)
-    yield from _endpoint_table(c)
-    yield from _alternatives(c)
-    yield from _price(c, first, second)
-    yield from _fate(c, first)
-    yield from _missing(c)
-    yield f"Design: {_detectable(c['detectable'])}"
-    yield ""
+FATES = ("repaired", "repaired_but_withheld", "refused", "missed", "unscored")
 
 
-def _pair_table(c: Data, first: str, second: str) -> Iterator[str]:
-    t = c["endpoints"]["ship_bad"]["table"]
-    seeds = "" if c["design"] == "one seed a task" else " (all seeds; for reading, not tested as independent)"
-    yield f"Pairs by shipped bad{seeds}:"
-    yield ""
-    yield from table(
-        ["", f"{second} shipped bad", f"{second} did not"],
-        [
-            [f"{first} shipped bad", str(t["both"]), str(t["first_only"])],
-            [f"{first} did not", str(t["second_only"]), str(t["neither"])],
-        ],
-    )
-    yield ""
-
-
-NAMES = {
-    "ship_bad": "P(ship bad)",
-    "ship_good": "yield, P(ship good)",
-    "oracle_pass": "oracle pass",
-}
-
-
-def _endpoint_table(c: Data) -> Iterator[str]:
-    rows = []
-    for key, label in NAMES.items():
-        e = c["endpoints"][key]
-        rows.append([label, _share(e["baseline_rate"]), _share(e["treatment_rate"]), change(e["effect"]),
-                     _test(e["test"]), _span(e["bounds"])])  # fmt: skip
-    f = c["fdr"]
-    rates = [rate(f["baseline"]), rate(f["treatment"])]
-    rows.append(["FDR", *rates, change(f["effect"]), _test(f["test"]), _span(f["bounds"])])
-    arms = [name(c["baseline"]), name(c["treatment"])]
-    yield from table(["", *arms, "change, points", "test", "over all verdicts of the unscored"], rows)
-    yield ""
-
-
-def _share(value: Data | float) -> str:
-    return f"{100 * value:.1f}%" if isinstance(value, float | int) else "undefined"
-
-
-def _test(test: Data) -> str:
-    return f"{test['method']}: {p_is(test)}" if defined(test) else "undefined"
-
-
-def _span(b: Data) -> str:
-    if not b["unscored"]:
-        return "none unscored"
-    return f"{signed(b['low'])} to {signed(b['high'])}" if defined(b["low"]) else "undefined"
-
-
-def _alternatives(c: Data) -> Iterator[str]:
-    others = c["endpoints"]["ship_bad"]["alternatives"]
-    said = []
-    if "mid_p" in others:
-        said.append(f"mid-p McNemar {p_is(others['mid_p'])}; Tango {change(others['tango'])}")
-    if defined(c["fdr"]["score"]):
-        said.append(f"uncorrected score for FDR {p_is(c['fdr']['score'])}")
-    if said:
-        yield "For comparison, never the verdict: " + "; ".join(said) + "."
-        yield ""
-
-
-def _price(c: Data, first: str, second: str) -> Iterator[str]:
-    yield "Price of trust, on matched pairs:"
+def _fates(data: Data, labels: Labels) -> Iterator[str]:
+    """Caught, repaired, refused: what the treatment made of the cells that the baseline shipped bad."""
+    found = [c for c in data["contrasts"] if c["after_shipped_bad"]["baseline_shipped_bad"]]
+    if not found:
+        return
+    yield "## What became of the work that the baseline shipped bad"
     yield ""
     rows = []
-    for key, label in (("tokens", "tokens"), ("cost_usd", "dollars"), ("wall_s", "wall-clock, s")):
-        r = c["price"]["ratios"][key]
-        shown = dollars(r) if key == "cost_usd" else times(r["ratio"])
-        if shown != FREE:
-            rows.append([label, number(r["baseline_mean"]), number(r["treatment_mean"]), shown,
-                         f"{r['known']} of {r['known'] + r['unknown']} pairs"])  # fmt: skip
-    yield from table(["mean a cell", first, second, "ratio of means", "known"], rows)
+    for c in found:
+        f = c["after_shipped_bad"]
+        counts = [f["baseline_shipped_bad"], f["repaired"] + f["repaired_but_withheld"] + f["refused"]]
+        rows.append([*labels.cells(c["stratum"]), pair_name(c), *map(str, counts), *(str(f[k]) for k in FATES)])
+    header = ["contrast", "shipped bad", "caught", *(k.replace("_", " ") for k in FATES)]
+    yield from table([*labels.varying, *header], rows)
     yield ""
-    yield _balance(c["price"])
-    yield ""
-
-
-def _balance(p: Data) -> str:
-    bad, good = p["prevented"], p["good_lost"]
-    free = dollars(p["ratios"]["cost_usd"]) == FREE
-    text = f"Bad submissions {'prevented' if bad >= 0 else 'added'} {abs(bad)}, "
-    text += f"good submissions {'lost' if good >= 0 else 'gained'} {abs(good)}."
-    units = [("tokens_per_prevented", "tokens")] if free else [*PER_PREVENTED]
-    each = [f"{number(p[key])} {unit}" for key, unit in units if defined(p[key])]
-    text += f" For each prevented: {', '.join(each)} more." if each else ""
-    return text + (" The cost is $0 in both arms." if free else "")
-
-
-def _fate(c: Data, first: str) -> Iterator[str]:
-    f = c["after_shipped_bad"]
-    if f["baseline_shipped_bad"]:
-        fates = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in f.items() if k != "baseline_shipped_bad")
-        yield f"Of the {f['baseline_shipped_bad']} that {first} shipped bad: {fates}."
-        yield ""
-
-
-def _missing(c: Data) -> Iterator[str]:
-    for arm, keys in c["missing"].items():
-        if keys:
-            yield f"Arm {name(arm)} lacks {len(keys)} partners: {listed(keys)}."
-            yield ""
-
-
-def _detectable(d: Data) -> str:
-    if d["refused"]:
-        return f"refused: {escape(d['refused'])}."
-    if defined(d["delta"]):
-        return (
-            f"the smallest difference seen with power {d['power']:g} at alpha {d['alpha']:g} is "
-            f"{100 * d['delta']:.1f} points if {100 * d['discordance']:g}% of pairs differ "
-            f"(exact McNemar, {d['pairs']} effective pairs)."
-        )
-    best = f"{100 * d['delta_one_way']:.1f} points" if defined(d["delta_one_way"]) else "no difference"
-    return (
-        f"if {100 * d['discordance']:g}% of pairs differ, {escape(d['delta']['undefined'])}; with every "
-        f"difference one way, {best} is seen with power {d['power']:g} at alpha {d['alpha']:g}."
-    )
 
 
 def _omnibus(data: Data, labels: Labels) -> Iterator[str]:
@@ -267,6 +150,40 @@ def _withheld(data: Data, labels: Labels) -> Iterator[str]:
     yield ""
 
 
+def _timeline(data: Data, labels: Labels) -> Iterator[str]:
+    arms = [a for a in data["arms"] if a["timeline"]]
+    if not arms:
+        return
+    yield "## Rejections, round by round"
+    yield ""
+    rounds = range(1, 1 + min(MOST_ROUNDS, max(len(a["timeline"]) for a in arms)))
+    rows = []
+    for a in arms:
+        at = {t["round"]: f"{t['rejected']}/{t['checked']}" for t in a["timeline"]}
+        rows.append([*labels.cells(a["stratum"]), name(a["arm"]), *(at.get(n, "") for n in rounds)])
+    yield from table([*labels.varying, "arm", *(f"round {n}" for n in rounds)], rows)
+    yield ""
+    yield "Cells rejected of cells checked in that round."
+    yield ""
+
+
+def _gates(data: Data, labels: Labels) -> Iterator[str]:
+    arms = [a for a in data["arms"] if a["gate"]["claims"] or a["gate"]["violations"] or a["gate"]["challenges"]]
+    if not arms:
+        return
+    yield "## What the gates held and met"
+    yield ""
+    rows = []
+    for a in arms:
+        g = a["gate"]
+        told = [", ".join(f"{name(k)} {v}" for k, v in g[key].items()) or "none" for key in ("tiers", "challenges")]
+        counts = [f"{g['claims']}", f"{g['traps']}", f"{g['violations']}"]
+        rows.append([*labels.cells(a["stratum"]), name(a["arm"]), str(a["n"]), *counts, *told])
+    header = ["arm", "cells", "claims", "traps", "boundary violations", "cells by tier", "challenges by phase"]
+    yield from table([*labels.varying, *header], rows)
+    yield ""
+
+
 def _attempts(data: Data, labels: Labels) -> Iterator[str]:
     arms = [a for a in data["arms"] if len(a["attempts"]) > 1]
     if not arms:
@@ -276,7 +193,7 @@ def _attempts(data: Data, labels: Labels) -> Iterator[str]:
     rows = []
     for a in arms:
         for k in a["attempts"]:
-            counts = [str(k["k"]), str(k["tasks"]), _share(k["pass_at_k"]), _share(k["pass_hat_k"])]
+            counts = [str(k["k"]), str(k["tasks"]), share(k["pass_at_k"]), share(k["pass_hat_k"])]
             rows.append([*labels.cells(a["stratum"]), name(a["arm"]), *counts])
     yield from table([*labels.varying, "arm", "k", "tasks", "pass@k", "pass^k"], rows)
     yield ""
@@ -291,7 +208,7 @@ def _corrected(data: Data, labels: Labels) -> Iterator[str]:
     rows = []
     for a in arms:
         c = a["fdr_corrected"]
-        found = [rate(a["fdr"]), _share(c["value"]), rate(c["sensitivity"]), rate(c["specificity"])]
+        found = [rate(a["fdr"]), share(c["value"]), rate(c["sensitivity"]), rate(c["specificity"])]
         rows.append([*labels.cells(a["stratum"]), name(a["arm"]), *found])
     header = [*labels.varying, "arm", "FDR", "corrected", "oracle fails known bad", "oracle passes canonical"]
     yield from table(header, rows)
@@ -299,13 +216,13 @@ def _corrected(data: Data, labels: Labels) -> Iterator[str]:
 
 
 def _distributions(data: Data, labels: Labels) -> Iterator[str]:
-    yield "## Tokens and wall-clock"
+    yield "## Tokens, dollars, steps and wall-clock"
     yield ""
     header = [*labels.varying, "arm", "of a cell", "known", "mean", "p25", "median", "p75", "p90", "max"]
     rows, unknown = [], []
     for a in data["arms"]:
         start = [*labels.cells(a["stratum"]), name(a["arm"])]
-        for key, label in (("tokens", "tokens"), ("wall_s", "wall-clock, s")):
+        for key, label in QUANTITIES:
             d = a["distributions"][key]["all"]
             if d["known"]:
                 rows.append([*start, label, f"{d['known']}/{d['known'] + d['unknown']}", *_quantiles(d)])
@@ -313,9 +230,29 @@ def _distributions(data: Data, labels: Labels) -> Iterator[str]:
                 unknown.append(f"{label} of {' '.join(start)}")
     yield from table(header, rows)
     yield ""
-    said = f"Unknown in every cell: {'; '.join(unknown)}. " if unknown else ""
-    yield f"{said}By outcome, and dollars and steps: `arms[].distributions` in summary.json."
+    if unknown:
+        yield f"Unknown in every cell: {'; '.join(unknown)}."
+        yield ""
+    yield "By outcome, the median of what is known (cells):"
     yield ""
+    outcomes = [o for o in OUTCOMES if any(a["outcomes"][o] for a in data["arms"])]
+    header = [*labels.varying, "arm", "of a cell", *(o.replace("_", " ") for o in outcomes)]
+    yield from table(header, _medians(data, labels, outcomes))
+    yield ""
+
+
+def _medians(data: Data, labels: Labels, outcomes: Sequence[str]) -> Iterator[list[str]]:
+    for a in data["arms"]:
+        for key, label in QUANTITIES:
+            found = a["distributions"][key]
+            if found["all"]["known"]:
+                cells = (_median(found[o]) if o in found else "" for o in outcomes)
+                yield [*labels.cells(a["stratum"]), name(a["arm"]), label, *cells]
+
+
+def _median(d: Data) -> str:
+    shown = number(d["quantiles"]["p50"]) if defined(d["quantiles"]) else "undefined"
+    return f"{shown} ({d['known']}" + (f" of {d['known'] + d['unknown']})" if d["unknown"] else ")")
 
 
 def _quantiles(d: Data) -> list[str]:

@@ -1,7 +1,6 @@
 """Figures of a summary, as SVG and PNG whose bytes depend on the summary alone.
 
-Colours are Okabe and Ito's and every category also differs in marker or hatching, so that the figures
-read in grey. Matplotlib is used without pyplot and without the user's matplotlibrc.
+Matplotlib is used without pyplot and without the user's matplotlibrc.
 """
 
 from __future__ import annotations
@@ -11,9 +10,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from recurve_eval.analysis.figure_parts import (
+    BLUE,
+    GREEN,
+    GREY,
+    MARKERS,
+    MOST_NAMES,
+    ORANGE,
+    RED,
+    caption,
+    panels,
+    strata,
+)  # fmt: skip
+from recurve_eval.analysis.figures_more import ladder, pass_at_budget, rejection_timeline
 from recurve_eval.analysis.format import Data, defined
 
-BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
 OUTCOMES = (
     ("shipped_good", "shipped, good", GREEN, ""),
     ("shipped_bad", "shipped, bad", RED, "xxx"),
@@ -21,10 +32,7 @@ OUTCOMES = (
     ("withheld_bad", "withheld, bad", BLUE, "///"),
     ("unscored", "unscored", "#FFFFFF", ""),
 )
-MOST_PANELS = 12
-MOST_NAMES = 30
 LONGEST_NAME = 24
-MARKERS = ((BLUE, "o"), (RED, "D"), (GREEN, "^"), (ORANGE, "v"), ("#CC79A7", "P"), ("#56B4E9", "X"))
 STYLE: Any = {
     "svg.hashsalt": "recurve_eval",
     "svg.fonttype": "path",
@@ -80,41 +88,10 @@ def _save(figure: Any, stem: Path) -> list[Path]:
     return [svg, png]
 
 
-def _panels(titles: Sequence[str], height: float, width: float = 6.5) -> tuple[Any, list[Any]]:
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    figure = Figure(figsize=(width, 0.7 + height * len(titles)), layout=ConstrainedLayoutEngine(w_pad=0.12))
-    axes = figure.subplots(len(titles), 1, squeeze=False)[:, 0]
-    for ax, title in zip(axes, titles, strict=True):
-        ax.set_title(title, loc="left", fontsize=9)
-    return figure, list(axes)
-
-
-def _strata(data: Data, items: Sequence[Data]) -> list[tuple[str, list[Data]]]:
-    """Items by stratum, titled by the axes that vary; at most a dozen groups."""
-    study = data["study"]
-    axes = (("benchmark", "benchmarks"), ("model", "models"), ("agent", "agents"), ("budget", "budgets"))
-    varying = [axis for axis, many in axes if len(study[many]) > 1]
-    groups: dict[tuple[str, ...], list[Data]] = {}
-    for item in items:
-        groups.setdefault(tuple(item["stratum"].values()), []).append(item)
-    titled = [(", ".join(str(g[0]["stratum"][a]) for a in varying), g) for g in groups.values()]
-    if len(titled) > MOST_PANELS:
-        last, rest = titled[MOST_PANELS - 1], len(titled) - MOST_PANELS
-        return [*titled[: MOST_PANELS - 1], (f"{last[0]} ({rest} more strata in summary.json)", last[1])]
-    return titled
-
-
-def _caption(figure: Any, data: Data, title: str) -> None:
-    simulated = "" if data["study"]["simulated"] == "none" else " (simulated agents)"
-    figure.suptitle(f"{data['study']['name']}: {title}{simulated}", x=0.01, ha="left", fontsize=10)
-
-
 def fdr_by_arm(data: Data) -> Any:
     """FDR of each arm with its 95% interval and raw fraction."""
-    groups = _strata(data, data["arms"])
-    figure, axes = _panels([t for t, _ in groups], 0.35 + 0.28 * max(len(g) for _, g in groups))
+    groups = strata(data, data["arms"])
+    figure, axes = panels([t for t, _ in groups], 0.35 + 0.28 * max(len(g) for _, g in groups))
     for ax, (_, arms) in zip(axes, groups, strict=True):
         for y, arm in enumerate(arms):
             fdr = arm["fdr"]
@@ -128,7 +105,7 @@ def fdr_by_arm(data: Data) -> Any:
         ax.set_ylim(len(arms) - 0.5, -0.5)
         ax.set_xlim(-0.02, 1.02)
     axes[-1].set_xlabel("P(oracle fails given declared done), 95% interval")
-    _caption(figure, data, "FDR by arm")
+    caption(figure, data, "FDR by arm")
     return figure
 
 
@@ -136,11 +113,11 @@ def paired_change(data: Data) -> Any:
     """The change of P(ship bad) on every task of the primary (else the first) contrast, sorted."""
     gates = [c for c in data["contrasts"] if c["role"] != "noise_floor"]
     wanted = [c for c in gates if c["role"] == "primary"] or gates
-    groups = [(t, g[0]) for t, g in _strata(data, [c for c in wanted if c["per_task"]])]
+    groups = [(t, g[0]) for t, g in strata(data, [c for c in wanted if c["per_task"]])]
     if not groups:
         return None
     named = any(len(c["per_task"]) <= MOST_NAMES for _, c in groups)
-    figure, axes = _panels([_contrast_title(t, c) for t, c in groups], 2.8 if named else 1.8, width=8)
+    figure, axes = panels([_contrast_title(t, c) for t, c in groups], 2.8 if named else 1.8, width=8)
     for ax, (_, c) in zip(axes, groups, strict=True):
         tasks = sorted(c["per_task"].items(), key=lambda item: (item[1], item[0]))
         ax.axhline(0, color=GREY, linewidth=0.8)
@@ -154,7 +131,7 @@ def paired_change(data: Data) -> Any:
             ax.set_xticks(range(len(tasks)), [_task_name(t) for t, _ in tasks], rotation=90, fontsize=7)
         ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, frameon=False)
     axes[-1].set_xlabel("tasks, sorted by change of P(ship bad)")
-    _caption(figure, data, "paired change on each task")
+    caption(figure, data, "paired change on each task")
     return figure
 
 
@@ -174,9 +151,9 @@ def frontier(data: Data) -> Any:
     drawn = [c for c in data["contrasts"] if _on_frontier(c)]
     if not drawn:
         return None
-    groups = _strata(data, drawn)
+    groups = strata(data, drawn)
     looks = _looks(drawn)
-    figure, axes = _panels([t for t, _ in groups], 2.4, width=8)
+    figure, axes = panels([t for t, _ in groups], 2.4, width=8)
     for ax, (_, contrasts) in zip(axes, groups, strict=True):
         ax.axhline(0, color=GREY, linewidth=0.8, linestyle=":")
         ax.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
@@ -187,7 +164,7 @@ def frontier(data: Data) -> Any:
     confidence = data["analysis"]["confidence"]
     axes[-1].set_xlabel(f"price of trust: tokens, ratio to the baseline (lines: {100 * confidence:g}% intervals)")
     left = len(data["contrasts"]) - len(drawn)
-    _caption(figure, data, "what trust costs" + (f"; {left} contrasts undefined" if left else ""))
+    caption(figure, data, "what trust costs" + (f"; {left} contrasts undefined" if left else ""))
     return figure
 
 
@@ -217,8 +194,8 @@ def _frontier_point(ax: Any, c: Data, colour: str, marker: str) -> None:
 
 def outcome_mosaic(data: Data) -> Any:
     """Shares of shipped and withheld, good, bad and unscored, of each arm."""
-    groups = _strata(data, data["arms"])
-    figure, axes = _panels([t for t, _ in groups], 0.4 + 0.32 * max(len(g) for _, g in groups))
+    groups = strata(data, data["arms"])
+    figure, axes = panels([t for t, _ in groups], 0.4 + 0.32 * max(len(g) for _, g in groups))
     for ax, (_, arms) in zip(axes, groups, strict=True):
         for y, arm in enumerate(arms):
             left = 0.0
@@ -234,7 +211,7 @@ def outcome_mosaic(data: Data) -> Any:
     axes[-1].set_xlabel("share of cells")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=7, frameon=False)
-    _caption(figure, data, "what became of the work")
+    caption(figure, data, "what became of the work")
     return figure
 
 
@@ -243,4 +220,7 @@ FIGURES: Mapping[str, Callable[[Data], Any]] = {
     "paired_change": paired_change,
     "frontier": frontier,
     "outcome_mosaic": outcome_mosaic,
+    "ladder": ladder,
+    "pass_at_budget": pass_at_budget,
+    "rejection_timeline": rejection_timeline,
 }

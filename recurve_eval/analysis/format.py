@@ -78,6 +78,11 @@ def dollars(r: Data) -> str:
     return FREE if second <= 0 else f"$0 -> ${second:.3g}"
 
 
+def share(value: Data | float) -> str:
+    """A bare share as a percentage, or ``undefined``."""
+    return f"{100 * value:.1f}%" if isinstance(value, float | int) else "undefined"
+
+
 def number(value: Any, digits: int = 4) -> str:
     """A plain number with thousands separated, or ``undefined``."""
     if not defined(value):

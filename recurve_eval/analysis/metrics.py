@@ -61,6 +61,10 @@ class ArmMetrics:
         gate said no), ``exhausted`` (a budget ran out without a refusal), ``other``.
     rejections : dict
         ``total`` rejections by the gate and ``cells`` with at least one.
+    timeline : tuple
+        Round by round, how many cells the gate checked and how many it rejected; empty where no gate ran.
+    gate : dict
+        Cells by ``tiers`` reached, ``claims`` and ``traps`` in all, boundary ``violations`` and ``challenges``.
     """
 
     arm: str
@@ -76,6 +80,8 @@ class ArmMetrics:
     stop_reasons: dict[str, int]
     withheld: dict[str, int]
     rejections: dict[str, int]
+    timeline: tuple[Round, ...]
+    gate: GateFacts
     ship_bad: Rate
     fdr: Rate
     yield_good: Rate
@@ -85,6 +91,26 @@ class ArmMetrics:
     fdr_bounds: Bounds
     attempts: tuple[AttemptSuccess, ...]
     distributions: dict[str, dict[str, Distribution]]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The ``round``-th check of a cell by its gate: cells that had one, and cells that it rejected."""
+
+    round: int
+    checked: int
+    rejected: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateFacts:
+    """What the gates of an arm held and met. ``violations`` and ``challenges`` count events, not cells."""
+
+    claims: int
+    traps: int
+    tiers: dict[str, int]
+    violations: int
+    challenges: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +148,8 @@ def arm_metrics(arm: str, records: Sequence[Record], confidence: float = 0.95) -
         stop_reasons=_counts(r.stop_reason for r in records),
         withheld=_withheld(records),
         rejections={"total": sum(r.rejections for r in records), "cells": sum(r.rejections > 0 for r in records)},
+        timeline=_timeline(records),
+        gate=_gate(records),
         ship_bad=rate(lambda r: r.ship_bad),
         fdr=rate(lambda r: r.ship_bad, lambda r: r.declared),
         yield_good=rate(lambda r: r.ship_good),
@@ -155,6 +183,27 @@ def _why_withheld(r: Record) -> str:
     if r.gate_outcome in ("RED", "BROKEN"):
         return "refused"
     return "exhausted" if r.stop_reason.startswith("budget_") or r.stop_reason == "max_cycles" else "other"
+
+
+def _timeline(records: Sequence[Record]) -> tuple[Round, ...]:
+    """A rejection ends every round of a cell but its last, so the n-th rejection was that of the n-th round."""
+    gated = [r for r in records if r.gate_outcome != "none"]
+    rounds = Counter(r.cycles for r in gated)
+    rejections = Counter(r.rejections for r in gated)
+    return tuple(
+        Round(n, sum(c for k, c in rounds.items() if k >= n), sum(c for k, c in rejections.items() if k >= n))
+        for n in range(1, max(rounds, default=0) + 1)
+    )
+
+
+def _gate(records: Sequence[Record]) -> GateFacts:
+    return GateFacts(
+        claims=sum(r.claims for r in records),
+        traps=sum(r.traps for r in records),
+        tiers=_counts(r.tier or "none" for r in records),
+        violations=sum(r.violations for r in records),
+        challenges=_counts(phase for r in records for phase in r.challenges),
+    )
 
 
 def _bounds(records: Sequence[Record]) -> Bounds:

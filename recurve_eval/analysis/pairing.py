@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from recurve_eval.analysis.records import PairKey, Record, Stratum, TaskKey
+from recurve_eval.analysis.records import PairKey, Record, Stratum, TaskKey, in_order
 from recurve_eval.stats import PairedTable, ShapeError
 
 Event = Callable[[Record], bool]
@@ -45,7 +45,7 @@ def stratify(records: Iterable[Record]) -> dict[Stratum, list[Record]]:
     out: dict[Stratum, list[Record]] = {}
     for record in records:
         out.setdefault(record.stratum, []).append(record)
-    return {stratum: out[stratum] for stratum in sorted(out)}
+    return {stratum: out[stratum] for stratum in sorted(out, key=in_order)}
 
 
 @dataclass(frozen=True, slots=True)

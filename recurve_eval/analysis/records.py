@@ -175,8 +175,9 @@ def records_of(rows: Iterable[Row]) -> list[Record]:
     reader = _Reader()
     with collector_paused():
         records = [reader.record(row, number) for number, row in enumerate(rows, 1)]
-    ranks = {arm: natural(arm) for arm in {r.arm for r in records}}
-    return sorted(records, key=lambda r: (r.stratum, ranks[r.arm], r.task, r.seed, r.cell_id))
+    arms = {arm: natural(arm) for arm in {r.arm for r in records}}
+    strata = {s: in_order(s) for s in {r.stratum for r in records}}
+    return sorted(records, key=lambda r: (strata[r.stratum], arms[r.arm], r.task, r.seed, r.cell_id))
 
 
 @contextmanager
@@ -200,6 +201,11 @@ def parts_of(config: Mapping[str, Any]) -> dict[str, str]:
 def _total(usage: Mapping[str, Any]) -> int | None:
     tokens_in, tokens_out = usage["tokens_in"], usage["tokens_out"]
     return None if tokens_in is None or tokens_out is None else int(tokens_in + tokens_out)
+
+
+def in_order(stratum: Stratum) -> tuple[Any, ...]:
+    """A sort key by which budgets and models stand as people count them: 20k before 200k."""
+    return tuple(natural(part) for part in stratum)
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:

@@ -10,7 +10,9 @@ from typing import Any
 
 from recurve_eval.analysis.contrast import Contrast, compare_all
 from recurve_eval.analysis.encode import plain
+from recurve_eval.analysis.grids import budget_curves, halves
 from recurve_eval.analysis.interaction import Omnibus, interactions, omnibus
+from recurve_eval.analysis.ladder import ladder
 from recurve_eval.analysis.markdown import render
 from recurve_eval.analysis.metrics import arm_metrics
 from recurve_eval.analysis.options import AnalysisOptions
@@ -138,6 +140,9 @@ def _analyzed(records: list[Record], plan: Mapping[str, Any], options: AnalysisO
             "contrasts": with_verdicts([plain(c) for c in contrasts], options.alpha),
             "omnibus": [plain(o) for o in _omnibus(strata)],
             "interactions": [plain(i) for i in interactions(contrasts, options)],
+            "ladder": [plain(rung) for s, group in strata.items() for rung in ladder(s, group, options)],
+            "budget_curves": [plain(c) for c in budget_curves(records, plan, options)],
+            "halves": [plain(h) for h in halves(records, options)],
         },
         records,
     )

@@ -23,7 +23,12 @@ draw_figures(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), Path("fi
 
 
 def test_all_figures_in_both_formats_with_the_same_bytes_elsewhere(tmp_path: Path) -> None:
-    summary = analyze_rows(study(20, models=("haiku", "sonnet")), plan=plan_of(noise_floor=FLOOR))
+    parts = {"A0": {"controller": "self"}, "A1": {"checks": "ci"}, "A2": {"checks": "ci", "traps": "on"}}
+    at = [(n, arm, budget) for n in range(6) for arm in parts for budget in ("20k", "60k")]
+    rows = [
+        row(f"t{n}", a, model="opus", budget=b, parts=parts[a], verdict="pass" if n % 2 else "fail") for n, a, b in at
+    ]
+    summary = analyze_rows(study(20, models=("haiku", "sonnet")) + rows, plan=plan_of(noise_floor=FLOOR))
     first = draw_figures(summary.data, tmp_path / "here")
     assert sorted(p.name for p in first) == sorted(f"{n}.{kind}" for n in FIGURES for kind in ("svg", "png"))
     (tmp_path / "there").mkdir()
@@ -41,7 +46,7 @@ def test_figures_without_numbers_are_left_out(tmp_path: Path) -> None:
     only = draw_figures(analyze_rows([row()], plan={}).data, tmp_path)
     assert sorted({p.stem for p in only}) == ["fdr_by_arm", "outcome_mosaic"]
     smoke = draw_figures(analyze_rows(historical(), plan=plan_of("A0", "A3")).data, tmp_path)
-    assert sorted({p.stem for p in smoke}) == ["fdr_by_arm", "outcome_mosaic", "paired_change"]
+    assert sorted({p.stem for p in smoke}) == ["fdr_by_arm", "outcome_mosaic", "paired_change", "rejection_timeline"]
 
 
 def test_simulated_agents_are_named_and_names_are_not_markup(tmp_path: Path) -> None:
