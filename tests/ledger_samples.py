@@ -70,7 +70,9 @@ def plan_dir(outputs: Path, cells: int, **tracking: Any) -> Path:
     run_dir = outputs / "study" / HASH[:16]
     run_dir.mkdir(parents=True)
     config = {"arm": {"name": "A1"}, "agent": {"argv": ["a", "b"], "prompt": "x" * 7000}, "seed": None, "on": True}
-    conditions = [{"index": 0, "config_hash": HASH, "config": config}]
+    config["task"] = {"name": "demo"}
+    pins = {"benchmark": {"dataset_hash": HASH, "exclusions_hash": None}, "oracle": HASH}
+    conditions = [{"index": 0, "config_hash": HASH, "config": config, "pins": pins}]
     provenance = {"git_commit": "c" * 40, "git_dirty": None, "dependency_hash": HASH}
     plan = {"plan_hash": HASH, "experiment": "study", "cells": cells, "study": {}, "provenance": provenance,
             "conditions": conditions}  # fmt: skip
