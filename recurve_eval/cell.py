@@ -278,19 +278,22 @@ def _extra_session(trial: Trial, sandbox: Sandbox, workspace: Path, label: str) 
 
 def _consult(trial: Trial, agent: Agent, request: TurnRequest, session: Session) -> Turn:
     """One turn of a reviewing agent, within what is left of the cell's budget and charged to it."""
-    left = remaining(Budget(**trial.condition.config["budget"]), trial.consumed)
+    left = remaining(_budget(trial), trial.consumed)
     least = {unit: _tighter(getattr(left, unit), getattr(request.allowance, unit)) for unit in UNITS}
     answers = trial.parts.benchmark.solutions(request.task.id) if agent.simulated else None
     trial.begin_turn()
     try:
         if isinstance(session, Guarded):
             session.guard(read_only=("",))
-        turn = agent.run(replace(request, allowance=replace(request.allowance, **least), answers=answers), session)
+        allowance, rates = replace(request.allowance, **least), trial.condition.rates(request.model.id)
+        turn = agent.run(replace(request, allowance=allowance, rates=rates, answers=answers), session)
     finally:
         session.close()
     turn = _priced(trial, request, turn)
     trial.end_review(turn)
     trial.files.review(len(trial.reviews), request.prompt, turn)
+    if turn.trouble:
+        raise InfraError(turn.trouble)
     return turn
 
 
@@ -301,7 +304,7 @@ def _tighter(a: Any, b: Any) -> Any:
 def _converse(trial: Trial, session: Session, rounds: Rounds) -> None:
     """Turns of the agent and rounds of the gate until the controller stops them."""
     task = rounds.context.task
-    budget = bounds.within(Budget(**trial.condition.config["budget"]), task)
+    budget = bounds.within(_budget(trial), task)
     feedback, cycles = "", dict.fromkeys(Phase, 0)
     while True:
         if trial.cancelled.is_set():
@@ -313,6 +316,7 @@ def _converse(trial: Trial, session: Session, rounds: Rounds) -> None:
         turn = _turn(trial, request, session)
         bounds.hold_to_end(task, turn, request.allowance.wall_s)
         trial.files.turn(len(trial.turns), prompt, turn, task.statement)
+        _hold_to_model(trial, request, turn)
         findings = _gather(trial, rounds, turn)
         spent, overspent = exhausted(budget, trial.consumed)
         empty = _nothing_to_show(trial, task)
@@ -342,19 +346,26 @@ def _request(trial: Trial, task: Task, prompt: str, cycle: int, budget: Budget) 
     )  # fmt: skip
 
 
-def _turn(trial: Trial, request: TurnRequest, session: Session) -> Turn:
-    """One turn of the agent, on record before and after, so that no crash can hide what it cost.
+def _budget(trial: Trial) -> Budget:
+    return Budget(**trial.condition.config["budget"]).binding
 
-    Raises InfraError where the arm requires the asked model and another one served.
-    """
+
+def _turn(trial: Trial, request: TurnRequest, session: Session) -> Turn:
+    """One turn of the agent, on record before and after, so that no crash can hide what it cost."""
     trial.begin_turn()
     turn = _priced(trial, request, trial.parts.agent.run(request, session))
     trial.end_turn(turn)
+    return turn
+
+
+def _hold_to_model(trial: Trial, request: TurnRequest, turn: Turn) -> None:
+    """Raises InfraError where the endpoint failed, or the arm requires the asked model and another one served."""
+    if turn.trouble:
+        raise InfraError(turn.trouble)
     required = trial.condition.config["arm"]["require_model"]
     if required and not same_model(request.model.id, turn.model_served):
         served = turn.model_served or "a model that the agent does not name"
         raise InfraError(f"model '{request.model.id}' was asked for and {served} served (arm.require_model)")
-    return turn
 
 
 def _priced(trial: Trial, request: TurnRequest, turn: Turn) -> Turn:

@@ -311,6 +311,7 @@ class Turn:
     stopped_by: str | None = None
     attempts: int = 1
     waited_s: float = 0.0
+    trouble: str = ""  # what its model's endpoint did wrong: no failure of the agent, so the cell is not scored
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,10 +50,18 @@ class Meter:
 
 
 class JsonLines:
-    """Cuts a stream into lines and hands on those that are JSON objects. Memory stays bounded."""
+    """Cuts a stream into lines and hands on those that are JSON objects. Memory stays bounded.
 
-    def __init__(self, take: Callable[[dict[str, Any]], str | None]) -> None:
-        self._take = take
+    ``marker`` is text after which a line of another kind may hold an object too; ``keep`` is shown every whole line.
+    """
+
+    def __init__(
+        self,
+        take: Callable[[dict[str, Any]], str | None],
+        marker: bytes = b"",
+        keep: Callable[[bytes, dict[str, Any] | None], Any] = lambda line, found: None,
+    ) -> None:
+        self._take, self._marker, self._keep = take, marker, keep
         self._rest = bytearray()
         self._skipping = False
 
@@ -74,7 +82,8 @@ class JsonLines:
             whole, skipped = bytes(self._rest) + line, self._skipping
             self._rest.clear()
             self._skipping = False
-            found = None if skipped or len(whole) > MAX_LINE_BYTES else _object(whole)
+            found = None if skipped or len(whole) > MAX_LINE_BYTES else self._object(whole)
+            self._keep(whole, found)
             if found is not None:
                 yield found
         if len(self._rest) + len(rest) > MAX_LINE_BYTES:
@@ -82,6 +91,11 @@ class JsonLines:
             self._rest.clear()
         elif not self._skipping:
             self._rest += rest
+
+    def _object(self, line: bytes) -> dict[str, Any] | None:
+        if self._marker and self._marker in line:
+            line = line.partition(self._marker)[2]
+        return _object(line)
 
 
 class Poll:

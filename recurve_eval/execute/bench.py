@@ -130,6 +130,8 @@ class Bench:
         files = CellFiles(self.dir, cell.cell_id, self.label)
         try:
             attempt = files.begin(self._config_yaml(condition))
+            if condition.paid:
+                files.cost(attempt, 0.0, "not_started")
         except OSError as error:
             raise InfraError(f"cannot write {files.root}: {error.strerror}") from error
         self._reserve(cell, attempt, condition.ceiling_usd or 0.0)

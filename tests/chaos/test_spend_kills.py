@@ -43,7 +43,7 @@ def test_kills_and_resumes_never_spend_beyond_the_authority(tmp_path: Path) -> N
     command, chance = _command(log, max_usd), random.Random(5)
     for _ in range(KILLS):
         before = _calls(log)
-        goal = before + chance.randint(1, max(2, 3 * CELLS // (KILLS + 1)))
+        goal = before + chance.randint(1, max(2, CELLS // KILLS))
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while process.poll() is None and _calls(log) < goal:
             time.sleep(0.01)
