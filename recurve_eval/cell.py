@@ -57,6 +57,7 @@ from recurve_eval.ports import (
     LoopState,
     Offline,
     OracleBackend,
+    Proxied,
     Sandbox,
     Session,
     TurnRequest,
@@ -246,6 +247,8 @@ def _work(trial: Trial) -> None:
             trial.files.observation(observation)
     finally:
         departure = session.close()
+        if isinstance(session, Proxied) and (refused := session.refused()):
+            trial.files.json("refused-hosts.json", refused)
     trial.run = AgentRun(tuple(trial.turns), departure)
 
 

@@ -208,6 +208,14 @@ class Guarded(Protocol):
 
 
 @runtime_checkable
+class Proxied(Protocol):
+    """A session whose way to the network is watched."""
+
+    def refused(self) -> Mapping[str, int]:
+        """``host:port`` that was asked for and is not allowed, with how often."""
+
+
+@runtime_checkable
 class Offline(Protocol):
     """A sandbox that can be had without the agent's credentials and, as far as it can, without a network."""
 

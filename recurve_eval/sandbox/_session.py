@@ -20,7 +20,9 @@ from recurve_eval.domain import JSON, Departure
 from recurve_eval.errors import ConfigError, SandboxError
 from recurve_eval.ports import Command, Completed
 from recurve_eval.sandbox._guard import Guard
+from recurve_eval.sandbox._network import RELAY, RELAY_NAME, Network
 from recurve_eval.sandbox._proc import Child, Exchange, Waited
+from recurve_eval.sandbox._proxy import Proxy
 
 RECORD = "run-record.json"
 MARKER = "RECURVE_SESSION"
@@ -146,6 +148,9 @@ class BaseSession(ABC):
         self._closed: Departure | None = None
         self._killed = 0
         self._fault: str | None = None
+        self._net = Network("none")
+        self._proxy: Proxy | None = None
+        self._way = self._scratch.parent / f".way-{self._scratch.name}"
         self._restore()
 
     # -- what a sandbox supplies -----------------------------------------------------------------
@@ -253,6 +258,7 @@ class BaseSession(ABC):
                 try:
                     proof = self._depart()
                 finally:
+                    self._close_network()
                     with self._wake_lock:
                         if self._wake >= 0:
                             os.close(self._wake)
@@ -261,6 +267,22 @@ class BaseSession(ABC):
                     raise SandboxError(f"{self._label}: {self._fault}")
                 self._closed = Departure(self._sandbox.name, self._killed, proof)
             return self._closed
+
+    # -- its way out ----------------------------------------------------------------------------
+
+    def _open_network(self, net: Network) -> None:
+        self._net, self._proxy = net, net.proxy(self._way)
+        if self._proxy is not None:
+            shutil.copyfile(RELAY, self._way / RELAY_NAME)
+
+    def refused(self) -> dict[str, int]:
+        """Hosts that were asked for and are not allowed, with how often."""
+        return dict(self._proxy.refused) if self._proxy is not None else {}
+
+    def _close_network(self) -> None:
+        if self._proxy is not None:
+            self._proxy.close()
+            shutil.rmtree(self._way, ignore_errors=True)
 
     # -- its place -------------------------------------------------------------------------------
 

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recurve_eval.domain import JSON
-from recurve_eval.errors import ConfigError, SandboxError, UnknownName
+from recurve_eval.errors import ConfigError, SandboxError
 from recurve_eval.ports import Command, Session
 from recurve_eval.sandbox._bwrap import BwrapChild
+from recurve_eval.sandbox._network import PLACE, Network
 from recurve_eval.sandbox._session import MIB, RECORD, BaseSession, Confined
 
 WORKSPACE, SCRATCH = "/workspace", "/scratch"
@@ -41,24 +42,26 @@ _uids = itertools.count()
 class BubblewrapSandbox(Confined):
     """Fields beyond :class:`Confined`:
 
-    network : ``none`` (loopback alone) or ``full`` (the host's network, for an agent that needs its API).
+    network : ``none`` (loopback alone), ``full`` (the host's network), ``allowlist`` (the hosts of ``allow``, through a
+        proxy that resolves their names; nothing else) or ``offline_404`` (every HTTP request is answered with 404).
+    allow : host:port entries for ``allowlist``.
     tmp_mb : size of each of /tmp and /dev/shm (memory, emptied after every command) in MiB; at least 1.
     read_only : further host directories that the agent sees, read-only, at the same path (where its program lives).
     """
 
     name: str = "bubblewrap"
     network: str = "none"
+    allow: list[str] = field(default_factory=list)
     tmp_mb: int = 512
     read_only: list[str] = field(default_factory=list)
 
     def pins(self) -> Mapping[str, JSON]:
-        self._network()
         if self.tmp_mb < 1:
             raise ConfigError(f"sandbox.tmp_mb must be at least 1; got {self.tmp_mb}")
-        return self.shared_pins() | {"network": self.network, "tmp_mb": self.tmp_mb}
+        return self.shared_pins() | {"network": self.net.attested, "tmp_mb": self.tmp_mb}
 
     def attestation(self) -> Mapping[str, JSON]:
-        return {"agent_sandbox": "bubblewrap", "network": self._network(), "boundary": "none"}
+        return {"agent_sandbox": "bubblewrap", "network": self.net.attested, "boundary": "none"}
 
     def check(self) -> str | None:
         for tool, package in (("bwrap", "bubblewrap"), ("prlimit", "util-linux"), ("setpriv", "util-linux")):
@@ -71,15 +74,14 @@ class BubblewrapSandbox(Confined):
 
     def offline(self) -> BubblewrapSandbox:
         """The same walls without any network and without credentials."""
-        return replace(self, network="none", pass_env=[])
+        return replace(self, network="none", allow=[], pass_env=[])
 
     def open(self, workspace: Path, scratch: Path, label: str) -> Session:
         return BubblewrapSession(self, workspace, scratch, label)
 
-    def _network(self) -> str:
-        if self.network not in ("none", "full"):
-            raise UnknownName("network", self.network, ("none", "full"), "sandbox.network")
-        return self.network
+    @property
+    def net(self) -> Network:
+        return Network.of(self.network, self.allow)
 
     def _trial(self) -> str | None:
         with tempfile.TemporaryDirectory() as place:
@@ -105,7 +107,7 @@ class BubblewrapSandbox(Confined):
                 args += ["--symlink", str(Path(place).readlink()), place]
             else:
                 args += ["--ro-bind-try", place, place]
-        for place in ETC + (ETC_NETWORK if self._network() == "full" else ()):
+        for place in ETC + (ETC_NETWORK if self.net.kind == "full" else ()):
             args += ["--ro-bind-try", place, place]
         return args
 
@@ -135,10 +137,11 @@ class BubblewrapSession(BaseSession):
         super().__init__(sandbox, workspace, scratch, label)
         self._prefix = [_tool("bwrap"), *self._walls(sandbox)]
         self._suffix = ["--", *self._privileges(), *_limits(sandbox.limits())]
+        self._open_network(sandbox.net)
 
     def _walls(self, sandbox: BubblewrapSandbox) -> list[str]:
         isolate = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
-        isolate += ["--unshare-net"] if sandbox.network == "none" else []
+        isolate += ["--unshare-net"] if sandbox.network != "full" else []
         if self._uid is None:
             isolate += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
         else:
@@ -149,8 +152,14 @@ class BubblewrapSession(BaseSession):
             "--perms", "0755", "--dir", "/etc", *sandbox.system_arguments(), "--proc", "/proc", "--dev", "/dev",
             *_memory_directory(sandbox, "/dev/shm"), "--remount-ro", "/dev", *_memory_directory(sandbox, "/tmp"),
             *sandbox.program_arguments(), "--bind", str(self._workspace), WORKSPACE,
-            "--bind", str(self._scratch), SCRATCH, "--chdir", WORKSPACE,
+            "--bind", str(self._scratch), SCRATCH, *self._way_out(sandbox.net),
+            "--chdir", WORKSPACE,
         ]  # fmt: skip
+
+    def _way_out(self, net: Network) -> list[str]:
+        if not net.proxied:
+            return []
+        return ["--ro-bind", str(self._way), PLACE]
 
     def _privileges(self) -> list[str]:
         if self._uid is None:
@@ -175,7 +184,8 @@ class BubblewrapSession(BaseSession):
             for place in (self._workspace, self._scratch):
                 give(place, self._uid)
         argv = [self._interpreter if word == "{python}" else word for word in command.argv]
-        environment = self._sandbox.environment(PATH, SCRATCH, self._token, command.env)
+        argv = self._net.command(self._interpreter, argv)
+        environment = self._sandbox.environment(PATH, SCRATCH, self._token, self._net.environment() | dict(command.env))
         self._runs += 1
         return BwrapChild([*self._prefix, *self._mounts], [*self._suffix, *argv], environment, self._accounts())
 
