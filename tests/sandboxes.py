@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,17 +31,51 @@ def make(group: str, name: str, **changes: Any) -> Any:
 
 def sandbox(name: str, **changes: Any) -> Sandbox:
     """A usable sandbox, or a skip (a failure where RECURVE_REQUIRE_<TOOL>=1) saying what this machine lacks."""
-    if name == "docker":
-        pytest.skip("containers are tested where their daemon is")
     if name == "bubblewrap" and shutil.which("bwrap") is None:
         need = pytest.fail if os.environ.get("RECURVE_REQUIRE_BWRAP") == "1" else pytest.skip
         need("bwrap is not installed: apt-get install bubblewrap")
     made: Sandbox = make("sandbox", name, **changes)
-    problem = made.check()
+    problem = usable(made)
+    if problem and name == "docker" and "has no image" in problem and required(name):
+        build_agent_image()
+        made = make("sandbox", name, **changes)
+        problem = usable(made)
     if problem:
-        need = pytest.fail if os.environ.get("RECURVE_REQUIRE_BWRAP") == "1" else pytest.skip
-        need(problem)
+        (pytest.fail if required(name) else pytest.skip)(problem)
     return made
+
+
+def required(name: str) -> bool:
+    variable = {"bubblewrap": "RECURVE_REQUIRE_BWRAP", "docker": "RECURVE_REQUIRE_DOCKER"}.get(name, "")
+    return os.environ.get(variable) == "1"
+
+
+_USABLE: set[str] = set()
+
+
+def usable(made: Any) -> str | None:
+    """What :meth:`check` says, asked once of each configuration."""
+    if repr(made) in _USABLE:
+        return made.missing_credentials()  # type: ignore[no-any-return]
+    problem: str | None = made.check()
+    if problem is None:
+        _USABLE.add(repr(made))
+    return problem
+
+
+def build_agent_image() -> None:
+    """Build the agent's image, once for all workers of a test run."""
+    from filelock import FileLock
+
+    from recurve_eval.oracle import build, recipe
+
+    with (
+        FileLock(Path(tempfile.gettempdir()) / f"recurve-agent-image-{os.getuid()}.lock"),
+        tempfile.TemporaryDirectory() as work,
+    ):
+        pin = recipe.load("agent").pin
+        if pin is None or not build.image_present(pin.image_id):
+            build.build("agent", work=Path(work))
 
 
 def living(label: str) -> list[int]:

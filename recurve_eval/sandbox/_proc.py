@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Protocol
 
 from recurve_eval.errors import SandboxError
+from recurve_eval.sandbox._guard import Removal
 
 CHUNK = 1 << 16
 TICK_SECONDS = 0.25
@@ -45,7 +46,10 @@ class Child(Protocol):
     stdout: int
     stderr: int
     ended: int  # becomes readable when the leader has ended
-    guarded: int  # pidfd of the process whose death ends all others, for the watchdog; -1 where there is no such one
+
+    @property
+    def guarded(self) -> int | Removal:
+        """For the watchdog: a pidfd whose process's death ends all others, or how else to end them; -1 for neither."""
 
     def terminate(self) -> None:
         """Ask politely (SIGTERM); nothing is promised."""

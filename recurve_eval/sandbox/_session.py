@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -12,7 +13,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +29,9 @@ RECORD = "run-record.json"
 MARKER = "RECURVE_SESSION"
 MIB = 1024 * 1024
 REAP_SECONDS = 5.0
+WORKSPACE, SCRATCH = "/workspace", "/scratch"  # where a sandbox with walls shows a session its two directories
+UID_BASE, UID_RANGE = 200_000, 50_000
+_uids = itertools.count()
 
 
 @dataclass
@@ -130,6 +134,30 @@ def _environ(pid: int) -> bytes:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return b""
+
+
+def _part_twins(place: Path) -> None:
+    for file in place.rglob("*"):
+        found = file.lstat()
+        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+            own = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+            shutil.copy2(file, own, follow_symlinks=False)
+            own.replace(file)
+
+
+def unprivileged_uid() -> int:
+    """A uid for one session: limits are counted by uid, and one session's processes cannot signal another's."""
+    return UID_BASE + (os.getpid() * 97 + next(_uids)) % UID_RANGE
+
+
+def give(place: Path, uid: int) -> None:
+    """Make ``uid`` the owner of a tree, links themselves included and never what they point at."""
+    for _, _, files, directory in os.fwalk(place, follow_symlinks=False):
+        if os.fstat(directory).st_uid != uid:
+            os.fchown(directory, uid, uid)
+        for name in files:
+            if os.stat(name, dir_fd=directory, follow_symlinks=False).st_uid != uid:
+                os.chown(name, uid, uid, dir_fd=directory, follow_symlinks=False)
 
 
 class BaseSession(ABC):
@@ -283,6 +311,22 @@ class BaseSession(ABC):
         if self._proxy is not None:
             self._proxy.close()
             shutil.rmtree(self._way, ignore_errors=True)
+
+    def _parts(self, read_only: Sequence[str], writable: Sequence[str]) -> list[tuple[str, str, bool]]:
+        """Host path, path inside and whether it is fixed, of each guarded part. Raises SandboxError.
+
+        A fixed file with a second name elsewhere could be written through that one: it gets an inode of its own.
+        """
+        parts = []
+        for fixed, paths in ((True, read_only), (False, writable)):
+            for path in paths:
+                place = self._workspace / path
+                if not place.is_dir() or place.resolve() != self._workspace.resolve() / path:
+                    raise SandboxError(f"'{path}' is no directory of the workspace: it cannot be mounted")
+                if fixed and path:
+                    _part_twins(place)
+                parts.append((str(place), f"{WORKSPACE}/{path}".rstrip("/"), fixed))
+        return parts
 
     # -- its place -------------------------------------------------------------------------------
 

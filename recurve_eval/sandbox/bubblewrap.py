@@ -11,7 +11,6 @@ are counted by uid); its two directories are given to that uid. Otherwise a user
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import resource
 import shutil
@@ -25,17 +24,14 @@ from recurve_eval.errors import ConfigError, SandboxError
 from recurve_eval.ports import Command, Session
 from recurve_eval.sandbox._bwrap import BwrapChild
 from recurve_eval.sandbox._network import PLACE, Network
-from recurve_eval.sandbox._session import MIB, RECORD, BaseSession, Confined
+from recurve_eval.sandbox._session import MIB, RECORD, SCRATCH, WORKSPACE, BaseSession, Confined, give, unprivileged_uid
 
-WORKSPACE, SCRATCH = "/workspace", "/scratch"
 SYSTEM = ("/usr",)
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/ssl", "/etc/pki",
        "/etc/ca-certificates", "/etc/localtime", "/etc/mime.types", "/etc/services", "/etc/protocols")  # fmt: skip
 ETC_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-UID_BASE, UID_RANGE = 200_000, 50_000
-_uids = itertools.count()
 
 
 @dataclass
@@ -129,7 +125,7 @@ class BubblewrapSession(BaseSession):
     result_file = f"{SCRATCH}/{RECORD}"
 
     def __init__(self, sandbox: BubblewrapSandbox, workspace: Path, scratch: Path, label: str) -> None:
-        self._uid = UID_BASE + (os.getpid() * 97 + next(_uids)) % UID_RANGE if os.getuid() == 0 else None
+        self._uid = unprivileged_uid() if os.getuid() == 0 else None
         self._interpreter = sandbox.interpreter
         self._runs = 0
         self._mounts: list[str] = []
@@ -170,14 +166,10 @@ class BubblewrapSession(BaseSession):
 
     def guard(self, read_only: Sequence[str], writable: Sequence[str] = ()) -> None:
         """See :class:`recurve_eval.ports.Guarded`. Raises SandboxError where a part is no real directory."""
-        mounts = []
-        for option, paths in (("--ro-bind", read_only), ("--bind", writable)):
-            for path in paths:
-                place = self._workspace / path
-                if not place.is_dir() or place.resolve() != self._workspace.resolve() / path:
-                    raise SandboxError(f"'{path}' is no directory of the workspace: it cannot be mounted")
-                mounts += [option, str(place), f"{WORKSPACE}/{path}".rstrip("/")]
-        self._mounts = mounts
+        parts = self._parts(read_only, writable)
+        self._mounts = [
+            w for place, inside, fixed in parts for w in ("--ro-bind" if fixed else "--bind", place, inside)
+        ]
 
     def _start(self, command: Command) -> BwrapChild:
         if self._uid is not None:
@@ -221,13 +213,3 @@ def _limits(limits: Mapping[str, int]) -> list[str]:
         top = value if hard == resource.RLIM_INFINITY else min(value, hard)
         words.append(f"--{name}={top}:{top}")
     return [_tool("prlimit"), *words, "--"]
-
-
-def give(place: Path, uid: int) -> None:
-    """Make ``uid`` the owner of a tree, links themselves included and never what they point at."""
-    for _, _, files, directory in os.fwalk(place, follow_symlinks=False):
-        if os.fstat(directory).st_uid != uid:
-            os.fchown(directory, uid, uid)
-        for name in files:
-            if os.stat(name, dir_fd=directory, follow_symlinks=False).st_uid != uid:
-                os.chown(name, uid, uid, dir_fd=directory, follow_symlinks=False)

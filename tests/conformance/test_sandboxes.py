@@ -63,7 +63,7 @@ def test_python_stands_for_an_interpreter(room: Cell) -> None:
 def test_environment_is_scrubbed(room: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "s3cret")
     names = {line.split("=")[0] for line in room.sh("env").stdout.decode().splitlines()}
-    assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == {
+    assert names - {"PWD", "SHLVL", "_", "OLDPWD", "HOSTNAME"} == {
         "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "RECURVE_RESULT_FILE", "RECURVE_SESSION",
     }  # fmt: skip
     assert room.sh("touch $HOME/a $TMPDIR/b && date +%Z", env={"MORE": "1"}).stdout == b"UTC\n"
