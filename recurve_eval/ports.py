@@ -101,7 +101,7 @@ class Completed:
     stderr: bytes
     dropped_bytes: int
     wall_s: float
-    stopped: str | None = None  # what the command's watch said
+    stopped: str | None = None  # what the command's watch said, or ``disk`` where its files outgrew their limit
 
 
 class Session(Protocol):

@@ -70,7 +70,15 @@ def cli(tmp_path: Path) -> Cli:
 QUICK = ("sandbox=process", "oracle=process", "tracking=none")
 
 
-SEARCHING = ("test_hostile_agents", "test_sandboxes", "test_agents", "test_sandbox_walls")
+SEARCHING = (
+    "test_hostile_agents",
+    "test_sandboxes",
+    "test_agents",
+    "test_sandbox_walls",
+    "test_escapes",
+    "test_watchdog",
+    "test_real_clis",
+)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -24,6 +24,7 @@ MAX_COUNT = 2**53
 MAX_SUMMARY = 4000
 MAX_MODEL = 200
 UNKNOWN = Usage()
+BOUNDS = ("tokens", "usd", "steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +75,27 @@ def turn_of(done: Completed, record: RunRecord, *, paid: bool) -> Turn:
         declared_done=record.declared_done,
         summary=record.summary,
         record=record.state,
-        detail=f"{done.dropped_bytes} bytes of output were dropped" if done.dropped_bytes else "",
-        stopped_by=done.stopped,
+        detail=_detail(done),
+        stopped_by=done.stopped if done.stopped in BOUNDS else None,
         stdout=done.stdout,
         stderr=done.stderr,
     )
 
 
+def _detail(done: Completed) -> str:
+    said = [f"{done.dropped_bytes} bytes of output were dropped"] if done.dropped_bytes else []
+    said += ["its files outgrew the sandbox's disk_mb"] if done.stopped == "disk" else []
+    return "; ".join(said)
+
+
 def _status(done: Completed) -> TurnStatus:
     if done.cancelled:
         return TurnStatus.CANCELLED
-    if done.stopped:
+    if done.stopped in BOUNDS:
         return TurnStatus.STOPPED
     if done.timed_out:
         return TurnStatus.TIMED_OUT
-    return TurnStatus.COMPLETED if done.exit_code == 0 else TurnStatus.FAILED
+    return TurnStatus.COMPLETED if done.exit_code == 0 and not done.stopped else TurnStatus.FAILED
 
 
 def _parse(text: str) -> RunRecord:

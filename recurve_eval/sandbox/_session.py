@@ -3,161 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import secrets
 import shutil
-import signal
 import stat
-import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
-from recurve_eval.domain import JSON, Departure
-from recurve_eval.errors import ConfigError, SandboxError
+from recurve_eval.domain import Departure
+from recurve_eval.errors import SandboxError
 from recurve_eval.ports import Command, Completed
+from recurve_eval.sandbox._confined import MIB, RECORD, Confined
 from recurve_eval.sandbox._guard import Guard
 from recurve_eval.sandbox._network import RELAY, RELAY_NAME, Network
+from recurve_eval.sandbox._place import DiskWatch
 from recurve_eval.sandbox._proc import Child, Exchange, Waited
 from recurve_eval.sandbox._proxy import Proxy
 
-RECORD = "run-record.json"
-MARKER = "RECURVE_SESSION"
-MIB = 1024 * 1024
-REAP_SECONDS = 5.0
 WORKSPACE, SCRATCH = "/workspace", "/scratch"  # where a sandbox with walls shows a session its two directories
-UID_BASE, UID_RANGE = 200_000, 50_000
-_uids = itertools.count()
-
-
-@dataclass
-class Confined:
-    """Configuration that every sandbox shares.
-
-    Fields
-    ------
-    python : interpreter that ``{python}`` in a command stands for; empty: the base interpreter of this process.
-    pass_env : names of environment variables that the agent inherits (credentials); all others are withheld.
-    path : PATH of the commands; empty: the sandbox's own default.
-    cpu_s : CPU seconds that one process may use; 0 leaves it unlimited.
-    memory_mb : writable private memory of one process in MiB (RLIMIT_DATA); 0 leaves it unlimited.
-    address_space_mb : address space of one process in MiB (RLIMIT_AS); 0 leaves it unlimited. Runtimes that reserve
-        address space without using it (Node, Java) fail under it.
-    max_processes : processes at once (RLIMIT_NPROC), where the kernel enforces it; 0 leaves it unlimited.
-    file_size_mb : size of one written file in MiB; 0 leaves it unlimited.
-    grace_s : seconds between SIGTERM and SIGKILL for a command that ran out of time or was cancelled.
-    """
-
-    name: str
-    python: str = ""
-    pass_env: list[str] = field(default_factory=list)
-    path: str = ""
-    cpu_s: int = 3600
-    memory_mb: int = 4096
-    address_space_mb: int = 0
-    max_processes: int = 512
-    file_size_mb: int = 256
-    grace_s: float = 1.0
-
-    @property
-    def interpreter(self) -> str:
-        return self.python or os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
-
-    def limits(self) -> dict[str, int]:
-        """Resource limits by their prlimit(1) names, in the kernel's units. Raises ConfigError on a negative one."""
-        asked = {
-            "cpu": self.cpu_s,
-            "data": self.memory_mb * MIB,
-            "as": self.address_space_mb * MIB,
-            "nproc": self.max_processes,
-            "fsize": self.file_size_mb * MIB,
-        }
-        for name, value in asked.items():
-            if value < 0:
-                raise ConfigError(f"sandbox {self.name}: the limit '{name}' is negative; 0 leaves it unlimited")
-        return {"core": 0} | {name: value for name, value in asked.items() if value}
-
-    def shared_pins(self) -> dict[str, JSON]:
-        version = self.python or ".".join(map(str, sys.version_info[:3]))
-        return {"sandbox": self.name, "python": version, "limits": self.limits(), "pass_env": sorted(self.pass_env)}
-
-    def missing_credentials(self) -> str | None:
-        missing = [name for name in self.pass_env if name not in os.environ]
-        return f"sandbox.pass_env names {', '.join(missing)}, unset here: export it" if missing else None
-
-    def environment(self, path: str, home: str, token: str, extra: Mapping[str, str]) -> dict[str, str]:
-        """The whole environment of a command; nothing else of this process's own is inherited."""
-        fixed = {
-            "PATH": self.path or path,
-            "HOME": home,
-            "TMPDIR": f"{home}/tmp",
-            "LANG": "C.UTF-8",
-            "LC_ALL": "C.UTF-8",
-            "TZ": "UTC",
-            "RECURVE_RESULT_FILE": f"{home}/{RECORD}",
-            MARKER: token,
-        }
-        passed = {name: os.environ[name] for name in self.pass_env if name in os.environ}
-        return passed | dict(extra) | {k: v for k, v in fixed.items() if k == MARKER or k not in extra}
-
-    def reap(self, prefix: str) -> int:
-        """Kill what sessions whose label starts with ``prefix`` left when their harness was killed; how many."""
-        return kill_marked(prefix)
-
-
-def kill_marked(prefix: str) -> int:
-    """Kill every process whose RECURVE_SESSION starts with ``prefix``; how many. A search, not a proof."""
-    needle = b"\0" + f"{MARKER}={prefix}".encode()
-    killed: set[int] = set()
-    deadline = time.monotonic() + REAP_SECONDS
-    while living := [pid for pid in _processes() if needle in b"\0" + _environ(pid)]:
-        for pid in living:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.002)
-    return len(killed)
-
-
-def _processes() -> list[int]:
-    return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit() and int(entry.name) != os.getpid()]
-
-
-def _environ(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return b""
-
-
-def _part_twins(place: Path) -> None:
-    for file in place.rglob("*"):
-        found = file.lstat()
-        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-            own = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-            shutil.copy2(file, own, follow_symlinks=False)
-            own.replace(file)
-
-
-def unprivileged_uid() -> int:
-    """A uid for one session: limits are counted by uid, and one session's processes cannot signal another's."""
-    return UID_BASE + (os.getpid() * 97 + next(_uids)) % UID_RANGE
-
-
-def give(place: Path, uid: int) -> None:
-    """Make ``uid`` the owner of a tree, links themselves included and never what they point at."""
-    for _, _, files, directory in os.fwalk(place, follow_symlinks=False):
-        if os.fstat(directory).st_uid != uid:
-            os.fchown(directory, uid, uid)
-        for name in files:
-            if os.stat(name, dir_fd=directory, follow_symlinks=False).st_uid != uid:
-                os.chown(name, uid, uid, dir_fd=directory, follow_symlinks=False)
 
 
 class BaseSession(ABC):
@@ -216,7 +82,7 @@ class BaseSession(ABC):
         exchange, guard = None, Guard()
         try:
             guard.watch(child.guarded, command.timeout_s + self._sandbox.grace_s)
-            exchange = Exchange(child, command.stdin, command.max_output_bytes, command.watch)
+            exchange = Exchange(child, command.stdin, command.max_output_bytes, self._watch(command))
             how = exchange.until(child.ended, self._wake, started + command.timeout_s)
             if how in (Waited.TIMED_OUT, Waited.CANCELLED):
                 child.terminate()
@@ -252,6 +118,14 @@ class BaseSession(ABC):
             dropped_bytes=exchange.dropped,
             wall_s=wall,
         )
+
+    def _watch(self, command: Command) -> Callable[[bytes], str | None] | None:
+        """The command's own watch, and a look at the disk beside it."""
+        limit, own = self._sandbox.disk_mb * MIB, command.watch
+        if not limit:
+            return own
+        disk = DiskWatch((self._workspace, self._scratch), limit)
+        return lambda chunk: (own(chunk) if own is not None else None) or disk()
 
     def cancel(self) -> None:
         with self._wake_lock:
@@ -311,22 +185,6 @@ class BaseSession(ABC):
         if self._proxy is not None:
             self._proxy.close()
             shutil.rmtree(self._way, ignore_errors=True)
-
-    def _parts(self, read_only: Sequence[str], writable: Sequence[str]) -> list[tuple[str, str, bool]]:
-        """Host path, path inside and whether it is fixed, of each guarded part. Raises SandboxError.
-
-        A fixed file with a second name elsewhere could be written through that one: it gets an inode of its own.
-        """
-        parts = []
-        for fixed, paths in ((True, read_only), (False, writable)):
-            for path in paths:
-                place = self._workspace / path
-                if not place.is_dir() or place.resolve() != self._workspace.resolve() / path:
-                    raise SandboxError(f"'{path}' is no directory of the workspace: it cannot be mounted")
-                if fixed and path:
-                    _part_twins(place)
-                parts.append((str(place), f"{WORKSPACE}/{path}".rstrip("/"), fixed))
-        return parts
 
     # -- its place -------------------------------------------------------------------------------
 

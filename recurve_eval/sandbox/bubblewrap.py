@@ -23,8 +23,10 @@ from recurve_eval.domain import JSON
 from recurve_eval.errors import ConfigError, SandboxError
 from recurve_eval.ports import Command, Session
 from recurve_eval.sandbox._bwrap import BwrapChild
+from recurve_eval.sandbox._confined import MIB, RECORD, Confined
 from recurve_eval.sandbox._network import PLACE, Network
-from recurve_eval.sandbox._session import MIB, RECORD, SCRATCH, WORKSPACE, BaseSession, Confined, give, unprivileged_uid
+from recurve_eval.sandbox._place import give, guarded_parts, unprivileged_uid
+from recurve_eval.sandbox._session import SCRATCH, WORKSPACE, BaseSession
 
 SYSTEM = ("/usr",)
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -166,7 +168,7 @@ class BubblewrapSession(BaseSession):
 
     def guard(self, read_only: Sequence[str], writable: Sequence[str] = ()) -> None:
         """See :class:`recurve_eval.ports.Guarded`. Raises SandboxError where a part is no real directory."""
-        parts = self._parts(read_only, writable)
+        parts = guarded_parts(self._workspace, WORKSPACE, read_only, writable)
         self._mounts = [
             w for place, inside, fixed in parts for w in ("--ro-bind" if fixed else "--bind", place, inside)
         ]

@@ -19,9 +19,11 @@ from pathlib import Path
 from recurve_eval.domain import JSON
 from recurve_eval.errors import ConfigError, SandboxError
 from recurve_eval.ports import Command, Session
+from recurve_eval.sandbox._confined import RECORD, Confined
 from recurve_eval.sandbox._container import LABEL, ContainerChild, Engine
 from recurve_eval.sandbox._network import PLACE, Network
-from recurve_eval.sandbox._session import RECORD, SCRATCH, WORKSPACE, BaseSession, Confined, give, unprivileged_uid
+from recurve_eval.sandbox._place import give, guarded_parts, unprivileged_uid
+from recurve_eval.sandbox._session import SCRATCH, WORKSPACE, BaseSession
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -92,7 +94,7 @@ class DockerSandbox(Confined):
         return replace(self, network="none", allow=[], pass_env=[])
 
     def reap(self, prefix: str) -> int:
-        """Remove what sessions whose label starts with ``prefix`` left: containers, and the clients of them; how many."""
+        """Remove what sessions whose label starts with ``prefix`` left, containers and clients of them; how many."""
         killed = super().reap(prefix)
         if shutil.which("docker") is None:
             return killed
@@ -162,7 +164,7 @@ class DockerSession(BaseSession):
 
     def guard(self, read_only: Sequence[str], writable: Sequence[str] = ()) -> None:
         """See :class:`recurve_eval.ports.Guarded`. Raises SandboxError where a part is no real directory."""
-        parts = self._parts(read_only, writable)
+        parts = guarded_parts(self._workspace, WORKSPACE, read_only, writable)
         self._mounts = [f"--volume={place}:{inside}:{'ro' if fixed else 'rw'}" for place, inside, fixed in parts]
 
     def _start(self, command: Command) -> ContainerChild:

@@ -18,10 +18,11 @@ from typing import Any
 from recurve_eval.domain import JSON
 from recurve_eval.errors import SandboxError
 from recurve_eval.ports import Command, Session
+from recurve_eval.sandbox._confined import RECORD, Confined, kill_marked
 from recurve_eval.sandbox._guard import MARGIN_SECONDS
 from recurve_eval.sandbox._helper import Helper
 from recurve_eval.sandbox._proc import Ending, Pipes
-from recurve_eval.sandbox._session import RECORD, BaseSession, Confined, kill_marked
+from recurve_eval.sandbox._session import BaseSession
 
 ANSWER_SECONDS = 15.0
 
