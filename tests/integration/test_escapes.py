@@ -37,9 +37,10 @@ ATTEMPTS = {
     "name service": "getent hosts localhost.localdomain.example pypi.org && echo ESCAPED",
     "the host's loopback": "python3 -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 2); print('ESCAPED')\"",
     "an abstract socket": "python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.connect('\\0{name}'); print('ESCAPED')\"",
-    "mount": "mount -t tmpfs none /tmp && echo ESCAPED",
-    "new namespaces": "unshare -r -m sh -c 'mount --bind / /tmp && cat /tmp{outside}/secret'",
-    "write to the system": "touch /usr/bin/x /etc/x && echo ESCAPED",
+    # An attempt that succeeds must leave the machine as it was: the process sandbox of root holds nothing.
+    "mount": "mkdir -p m && mount -t tmpfs none m && echo ESCAPED && umount m",
+    "new namespaces": "unshare -r -m sh -c 'mount --make-rprivate /; mount --bind / /tmp && cat /tmp{outside}/secret'",
+    "write to the system": "touch /usr/bin/{name} && echo ESCAPED && rm -f /usr/bin/{name}",
     "kernel log and memory": "dmesg | head -1 | grep -q . && echo ESCAPED; head -c 1 /dev/mem && echo ESCAPED",
     "block devices": "ls /dev/sd* /dev/vd* /dev/nvme* && echo ESCAPED",
 }
