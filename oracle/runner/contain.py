@@ -14,7 +14,7 @@ import stat
 import time
 from typing import Any, Callable, NamedTuple
 
-from . import libc
+from . import forking, libc
 
 
 class Means(NamedTuple):
@@ -143,11 +143,11 @@ def fork_in_namespace(means: Means, own_namespace: int | None) -> int:
     if means.ipc_namespace:
         libc.unshare(libc.CLONE_NEWIPC)
     if not means.pid_namespace or own_namespace is None:
-        return os.fork()
+        return forking.fork()
     if not means.rejoins:
         return _fork_by_another()
     libc.unshare(libc.CLONE_NEWPID)
-    pid = os.fork()
+    pid = forking.fork()
     if pid != 0:
         libc.setns(own_namespace, libc.CLONE_NEWPID)
     return pid
@@ -161,11 +161,11 @@ def _fork_by_another() -> int:
     """
     told, tell = os.pipe()
     wait, release = os.pipe()
-    between = os.fork()
+    between = forking.fork()
     if between == 0:
         try:
             libc.unshare(libc.CLONE_NEWPID)
-            pid = os.fork()
+            pid = forking.fork()
             if pid != 0:
                 os.write(tell, b"%d" % pid)
                 os._exit(0)

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any, Callable, NamedTuple
 
-from . import apart, contain, report, shared, wire
+from . import apart, contain, forking as children, report, shared, wire
 from .watching import Channels, watch
 
 
@@ -149,7 +149,7 @@ def _fork(job: dict[str, Any], forking: Forking, pids: list[int]) -> bytes:
         other = _start(_namespaced(forking), lambda: _run_candidate(job, forking, candidate.fileno()))
         pids.append(other)
         key = os.urandom(32)
-        pids.insert(0, _start(os.fork, lambda: _run_verifier(job, forking, reporting, verifier.fileno(), key)))
+        pids.insert(0, _start(children.fork, lambda: _run_verifier(job, forking, reporting, verifier.fileno(), key)))
         verifier.close()
         candidate.close()
     channels.report_child.close()

@@ -23,6 +23,7 @@ import unittest.suite
 import unittest.util
 from typing import Any, Callable, Iterator
 
+from .bodies import Bodies
 from .heldout import Wrong
 
 _MODULES = (builtins, time, contextlib, unittest, unittest.case, unittest.suite, unittest.loader, unittest.result,
@@ -60,7 +61,7 @@ class Pristine:
     def __init__(self, modules: tuple[types.ModuleType, ...]) -> None:
         self._places = [(place, names) for module in modules for place, names in _attributes(module)]
         functions = {id(v): v for _, names in self._places for v in names.values() if type(v) is types.FunctionType}
-        self._code = [(function, function.__code__, function.__defaults__) for function in functions.values()]
+        self._bodies = Bodies(list(functions.values()))
         self._modules = {module.__name__: module for module in modules}
 
     def changed(self, same: Any = operator.is_, each: Any = map, every: Any = all) -> str | None:
@@ -70,9 +71,9 @@ class Pristine:
             # Thousands of attributes a test: compared without a step of Python, looked at only where one differs.
             if not every(each(same, each(current.get, names), names.values())):
                 return "%s.%s was replaced" % (place.__name__, next(n for n in names if current.get(n) is not names[n]))
-        for function, code, defaults in self._code:
-            if function.__code__ is not code or function.__defaults__ is not defaults:
-                return "%s was rewritten" % function.__qualname__
+        rewritten = self._bodies.rewritten()
+        if rewritten:
+            return "%s was rewritten" % rewritten
         for name, module in self._modules.items():
             if sys.modules.get(name) is not module:
                 return "the module %s was replaced" % name

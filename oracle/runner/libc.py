@@ -25,6 +25,8 @@ _CAPABILITY_HEADER = ctypes.create_string_buffer(struct.pack("Ii", _LINUX_CAPABI
 
 _libc = ctypes.CDLL(None, use_errno=True)
 # Typed once here: a fresh child that builds argument objects pays for every page that this touches.
+# Keeps the interpreter's lock, so the child has it.
+_fork = ctypes.PyDLL(None).fork
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 
@@ -37,6 +39,14 @@ def _checked(result: int, what: str) -> None:
 def _prctl(option: int, value: int) -> None:
     if _libc.prctl(option, value, 0, 0, 0) != 0:
         _checked(-1, "prctl %d" % option)
+
+
+def fork() -> int:
+    """The bare system call. For a process of one thread alone; see :mod:`runner.forking`."""
+    pid = int(_fork())
+    if pid < 0:
+        raise OSError("fork failed")
+    return pid
 
 
 def die_with_parent() -> None:

@@ -22,7 +22,7 @@ import platform
 import sys
 from typing import Any
 
-from . import contain, grading, guard, libc, rehearsal, shared, wire
+from . import contain, forking, grading, guard, libc, rehearsal, shared, wire
 from .watching import HostGone
 
 PROTOCOL = 1
@@ -93,9 +93,7 @@ def _prepare(config: dict[str, Any]) -> tuple[grading.Place, dict[str, Any]]:
     libc.bar_capabilities()
     if means.uid_base is not None:
         os.chmod(scratch, 0o711)
-    for name in config["preload"]:
-        importlib.import_module(name)
-    _warm()
+    forking.record_hooks(lambda: _load(config["preload"]))
     guard.take_snapshot()
     namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if means.pid_namespace else None
     place = grading.Place(scratch, config["limits"], means, namespace, [scratch, *config["must_be_empty"]])
@@ -110,6 +108,12 @@ def _prepare(config: dict[str, Any]) -> tuple[grading.Place, dict[str, Any]]:
     gc.collect()
     gc.freeze()
     return place, facts
+
+
+def _load(preload: list[str]) -> None:
+    for name in preload:
+        importlib.import_module(name)
+    _warm()
 
 
 def _warm() -> None:

@@ -129,6 +129,25 @@ def f(x):
     assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
 
 
+def test_every_grading_draws_its_own_random_numbers(oracle: WarmOracle) -> None:
+    solution = "import random\nprint(random.random())\n" + GOOD
+    printed = [oracle.grade(job(solution)).stdout for _ in range(4)]
+    assert len(set(printed)) == 4
+    assert all(0 < float(text) < 1 for text in printed)
+
+
+def test_numpy_too_draws_other_numbers_each_time() -> None:
+    numpy = pytest.importorskip("numpy")
+    backend = ProcessOracle(paths=[str(Path(numpy.__file__).parents[1])], concurrency=1)
+    solution = "import numpy\nprint(numpy.random.random())\n" + GOOD
+    try:
+        grades = [backend.grade(replace(job(solution), preload=("numpy",))) for _ in range(3)]
+    finally:
+        backend.close()
+    assert [grade.verdict for grade in grades] == [OracleVerdict.PASS] * 3, grades[0].detail
+    assert len({grade.stdout for grade in grades}) == 3
+
+
 # Looks for a word by its first half followed by its second half spelt backwards, so that the search
 # itself never puts the whole word into memory.
 MEMORY = """
