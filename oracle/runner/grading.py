@@ -9,7 +9,8 @@ import sys
 import time
 from typing import Any, Callable, NamedTuple
 
-from . import apart, contain, forking as children, report, shared, wire
+from . import apart, contain, report, shared, wire
+from . import forking as children
 from .watching import Channels, watch
 
 

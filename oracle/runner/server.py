@@ -22,7 +22,7 @@ import platform
 import sys
 from typing import Any
 
-from . import contain, forking, grading, guard, libc, rehearsal, shared, wire
+from . import contain, conventions, forking, grading, guard, libc, rehearsal, shared, wire
 from .watching import HostGone
 
 PROTOCOL = 1
@@ -130,6 +130,7 @@ def _facts(config: dict[str, Any], means: contain.Means) -> dict[str, Any]:
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "machine": platform.machine(),
+        "canary_version": conventions.CANARY_VERSION,
         "preloaded": versions,
         "containment": means.facts(),
     }

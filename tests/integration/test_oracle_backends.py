@@ -254,7 +254,7 @@ def test_a_server_that_cannot_start_is_infrastructure() -> None:
 
 def test_the_env_names_what_can_change_a_verdict(oracle: WarmOracle) -> None:
     env = oracle.env()
-    assert {"python", "machine", "runner", "environment", "limits", "runs", "timeout_policy", "concurrency",
+    assert {"python", "machine", "runner", "environment", "limits", "runs", "timeout_policy", "concurrency", "canary_version",
             "containment", "preload", "preloaded"} <= set(env.facts)  # fmt: skip
     assert oracle.env(("json",)).hash != env.hash
     other = replace(oracle, memory_mb=1234)
