@@ -141,7 +141,7 @@ def test_numpy_too_draws_other_numbers_each_time() -> None:
     backend = ProcessOracle(paths=[str(Path(numpy.__file__).parents[1])], concurrency=1)
     solution = "import numpy\nprint(numpy.random.random())\n" + GOOD
     try:
-        grades = [backend.grade(replace(job(solution), preload=("numpy",))) for _ in range(3)]
+        grades = [backend.grade(replace(job(solution), preload=("numpy.random",))) for _ in range(3)]
     finally:
         backend.close()
     assert [grade.verdict for grade in grades] == [OracleVerdict.PASS] * 3, grades[0].detail
