@@ -25,6 +25,10 @@ class Means(NamedTuple):
     ipc_namespace: bool
     rejoins: bool
 
+    def apart(self) -> bool:
+        """Whether a graded process can neither signal nor name those of another grading, so that some may wait."""
+        return self.uid_base is not None or self.pid_namespace
+
     def facts(self) -> dict[str, Any]:
         return {"uid_per_grading": self.uid_base is not None, "pid_namespace": self.pid_namespace,
                 "ipc_namespace": self.ipc_namespace}  # fmt: skip
@@ -123,11 +127,15 @@ def bequeath(limits: dict[str, int]) -> None:
     libc.no_new_privileges()
 
 
-def enter(uid: int | None, limits: dict[str, int], cpu_s: int) -> None:
+def limit_time(cpu_s: int) -> None:
+    """Seconds of processor time for this process from its start."""
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+
+
+def enter(uid: int | None, limits: dict[str, int]) -> None:
     """Turn this freshly forked child into a graded one. Order matters: limits, user, then no way back."""
     os.setsid()
     setrlimit, size = resource.setrlimit, limits["file_mb"] << 20
-    setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     setrlimit(resource.RLIMIT_FSIZE, (size, size))
     if uid is not None:
         setrlimit(resource.RLIMIT_NPROC, (limits["processes"], limits["processes"]))

@@ -23,6 +23,8 @@ import sys
 from typing import Any
 
 from . import contain, conventions, forking, grading, guard, libc, rehearsal, shared, wire
+from .children import Place
+from .nursery import Nursery
 from .watching import HostGone
 
 PROTOCOL = 1
@@ -37,32 +39,32 @@ def main(config_text: str) -> None:
         wire.send(host_out, {"status": "unfit", "why": "%s: %s" % (type(error).__name__, error)})
         return
     wire.send(host_out, dict(facts, status="ready"))
+    nursery = Nursery(place, host_in)
     try:
-        _serve(place, host_in, host_out)
+        _serve(place, host_in, host_out, nursery)
     finally:
+        nursery.close()
         if config["own_scratch"]:
             os.rmdir(place.scratch)
 
 
-def _serve(place: grading.Place, host_in: int, host_out: int) -> None:
-    number = 0
+def _serve(place: Place, host_in: int, host_out: int, nursery: Nursery) -> None:
     while True:
         try:
             request = wire.receive(host_in)
         except wire.Closed:
             return
-        number += 1
-        if not _answer(request, place, number, host_in, host_out):
+        if not _answer(request, place, nursery, host_in, host_out):
             return
 
 
-def _answer(request: dict[str, Any], place: grading.Place, number: int, host_in: int, host_out: int) -> bool:
+def _answer(request: dict[str, Any], place: Place, nursery: Nursery, host_in: int, host_out: int) -> bool:
     """Whether the server is still fit for another grading."""
     if request["op"] == "ping":
         wire.send(host_out, {"status": "pong"})
         return True
     try:
-        wire.send(host_out, grading.grade(request, place, number, host_in))
+        wire.send(host_out, grading.grade(request, place, host_in, nursery))
         return True
     except HostGone:
         return False
@@ -81,7 +83,7 @@ def _take_descriptors() -> tuple[int, int]:
     return host_in, host_out
 
 
-def _prepare(config: dict[str, Any]) -> tuple[grading.Place, dict[str, Any]]:
+def _prepare(config: dict[str, Any]) -> tuple[Place, dict[str, Any]]:
     sys.path += config["paths"]
     contain.enter_user_namespace()
     libc.become_subreaper()
@@ -96,7 +98,7 @@ def _prepare(config: dict[str, Any]) -> tuple[grading.Place, dict[str, Any]]:
     forking.record_hooks(lambda: _load(config["preload"]))
     guard.take_snapshot()
     namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if means.pid_namespace else None
-    place = grading.Place(scratch, config["limits"], means, namespace, [scratch, *config["must_be_empty"]])
+    place = Place(scratch, config["limits"], means, namespace, [scratch, *config["must_be_empty"]])
     facts = _facts(config, means)
     os.environ.update(HOME=place.work, TMPDIR=place.work + "/.tmp")
     grading.open_streams()

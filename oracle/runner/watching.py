@@ -24,19 +24,27 @@ class Channels(NamedTuple):
     err_child: int
 
 
+class Ends(NamedTuple):
+    """The supervisor's ends of the channels: descriptors."""
+
+    report: int
+    out: int
+    err: int
+
+
 class HostGone(Exception):
     """The host closed its end; there is nobody left to grade for."""
 
 
 def watch(
-    channels: Channels, ledger: report.Ledger, pids: list[int], deadline: float, host_fd: int
+    ends: Ends, ledger: report.Ledger, pids: list[int], deadline: float, host_fd: int
 ) -> tuple[list[bytearray], bool]:
     """Until the report is finished, its process gone, or the time up. Returns kept output and "timed out"."""
     kept = [bytearray(), bytearray()]
-    streams = {channels.out: kept[0], channels.err: kept[1]}
+    streams = {ends.out: kept[0], ends.err: kept[1]}
     ended = os.pidfd_open(pids[0])
     poll = select.poll()
-    for fd in (channels.report.fileno(), channels.out, channels.err, ended):
+    for fd in (*ends, ended):
         poll.register(fd, select.POLLIN)
     poll.register(host_fd, 0)
     try:
@@ -47,8 +55,8 @@ def watch(
             ready = dict(poll.poll(left * 1000 + 1))
             if host_fd in ready:
                 raise HostGone()
-            _take(ready, channels, ledger, streams, poll)
-            if ended in ready and channels.report.fileno() not in ready:
+            _take(ready, ends.report, ledger, streams, poll)
+            if ended in ready and ends.report not in ready:
                 break
         _drain(streams)
         return kept, False
@@ -56,24 +64,22 @@ def watch(
         os.close(ended)
 
 
-def _take(
-    ready: dict[int, int], channels: Channels, ledger: report.Ledger, streams: dict[int, bytearray], poll: Any
-) -> None:
-    if channels.report.fileno() in ready:
-        data = _read(channels.report.fileno())
+def _take(ready: dict[int, int], line: int, ledger: report.Ledger, streams: dict[int, bytearray], poll: Any) -> None:
+    if line in ready:
+        data = _read(line)
         if data:
-            ledger.feed(data, lambda challenge: _answer(channels.report, challenge))
+            ledger.feed(data, lambda challenge: _answer(line, challenge))
         else:
-            poll.unregister(channels.report.fileno())
+            poll.unregister(line)
     for fd, kept in streams.items():
         if fd in ready and not _keep(fd, kept):
             poll.unregister(fd)
 
 
-def _answer(report_socket: socket.socket, challenge: str) -> None:
+def _answer(line: int, challenge: str) -> None:
     """A graded process that does not read its challenges is its own problem: never wait for it."""
     try:
-        report_socket.send(wire.frame(challenge), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        os.write(line, wire.frame(challenge))
     except OSError:
         pass
 
