@@ -16,6 +16,7 @@ usage: recurve-eval VERB [overrides]
   run       plan, check the spend gate, run the pending cells, analyze (the verb where overrides stand alone)
   plan      expand and pin the matrix; print cells, cost ceiling and the smallest visible effect
   calibrate grade solutions known good and known bad; paid cells need the oracle proven
+  intercept known work, good and bad, before each layer of the gate: what each catches, what it blocks wrongly
   oracle    build, lock, verify or attack the grader
   task      list and show tasks; make and check your own
   status    what is sealed, running and spent
@@ -67,12 +68,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    from recurve_eval.cli import arm, calibrate, completion, hydra_verbs, oracle, task, verbs
+    from recurve_eval.cli import arm, calibrate, completion, hydra_verbs, intercept, oracle, task, verbs
 
     table: dict[str, Callable[[list[str]], int]] = {
         "run": hydra_verbs.run,
         "plan": hydra_verbs.plan,
         "calibrate": calibrate.calibrate,
+        "intercept": intercept.intercept,
         "oracle": oracle.oracle,
         "task": task.task,
         "status": verbs.status,

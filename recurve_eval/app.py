@@ -18,15 +18,27 @@ from recurve_eval.axes import Point, labels
 from recurve_eval.calibration.subject import Subject
 from recurve_eval.capture import check_paths
 from recurve_eval.cell import Adapters
-from recurve_eval.compose import compose, compose_each, initialised, job_config, options_of, points_of
+from recurve_eval.compose import compose, compose_each, each_choice, initialised, job_config, options_of, points_of
 from recurve_eval.contamination import refuse_contamination
 from recurve_eval.domain import JSON, Coordinates, ModelSpec, OracleEnv, canonical_json
-from recurve_eval.errors import ConfigError, Refused
+from recurve_eval.errors import ConfigError, Refused, UnknownName
 from recurve_eval.exclusions import Exclusions, read_exclusions
+from recurve_eval.interception.items import distinct
+from recurve_eval.interception.layers import Layer, Layers
+from recurve_eval.interception.plan import Interception, ItemPlan
 from recurve_eval.plan import Condition, Plan, select_tasks
 from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, Imaged, ImageGrader, OracleBackend
 from recurve_eval.prices import lines_on, pins_of
-from recurve_eval.study import Study, agreed, code_of, hold_to_pins, reviewing, subject_of
+from recurve_eval.study import (
+    Study,
+    agreed,
+    code_of,
+    hold_to_pins,
+    interception_code,
+    lock_of,
+    reviewing,
+    subject_of,
+)  # fmt: skip
 
 __all__ = [
     "Calibrant",
@@ -38,6 +50,7 @@ __all__ = [
     "each_option",
     "initialised",
     "instantiate",
+    "interceptions",
     "job_parts",
     "oracle_from",
     "oracle_of",
@@ -102,6 +115,71 @@ def calibrants(overrides: Sequence[str]) -> list[Calibrant]:
             maker.hold_images(benchmark, oracle, tasks)
             found[key] = Calibrant(subject_of(benchmark, oracle, maker.env(oracle), table, tasks), config)
     return list(found.values())
+
+
+INTERCEPTION = {"source": "known_bad", "claims": "agent", "layers": "ladder"}  # its own groups, and their defaults
+
+
+def interceptions(overrides: Sequence[str]) -> Iterator[Interception]:
+    """Everything that ``intercept`` is asked for, one for each choice on every axis. Hydra must be initialised.
+
+    Raises ConfigError, Drift; nothing is written.
+    """
+    for words in each_choice(overrides):
+        named = words if any(w.startswith("study.name=") for w in words) else ["study.name=interception", *words]
+        yield _interception(_Maker(), named)
+
+
+def _interception(maker: _Maker, words: Sequence[str]) -> Interception:
+    config = compose(words, INTERCEPTION)
+    source, claims, ladder = (maker.make(config[key]) for key in INTERCEPTION)
+    parts = maker.parts(config)
+    base = maker.condition(0, config, Point((), ()), replace(parts, components=(), auditors=()))
+    named = (("source", source), ("claims", claims), ("layers", ladder))
+    extra: dict[str, JSON] = {key: dict(part.pins()) for key, part in named}
+    extra["code"] = interception_code(base.pins["code"])
+    layers, conditions = [], []
+    for index, name in enumerate(_available(ladder)):
+        own = compose(_with_layer(words, ladder.define[name]), INTERCEPTION)
+        made = maker.parts(own)
+        layers.append(Layer(name, ladder.label(name), made.components, name in ladder.claims, own["gate"]))
+        gate = {c.name: maker.pins_of(c) for c in made.components}
+        pins = {**base.pins, **extra, "gate": gate, "gate_code": code_of(made)}
+        labels_ = base.labels._replace(arm=ladder.label(name), agent=source.name, model="")
+        conditions.append(
+            replace(base, index=index, config=own, counted=cfg.verdict_part(own), pins=pins, labels=labels_,
+                    paid=False, simulated=source.simulated)
+        )  # fmt: skip
+    items = list(distinct(source.items(parts.benchmark, base.task_ids)))
+    plan = ItemPlan(conditions, config["study"], config["analysis"], items)
+    env = maker.env(parts.oracle)
+    lock = lock_of([env], {config["task"]["name"]: base.pins["benchmark"]["exclusions_hash"]})
+    return Interception(
+        plan, config, parts.benchmark, parts.agent, parts.sandbox, parts.oracle, env, source, claims, ladder,
+        tuple(layers), lock,
+    )  # fmt: skip
+
+
+def _available(ladder: Layers) -> list[str]:
+    """The chosen layers. Raises UnknownName for one whose options this installation does not have."""
+    here = [name for name, words in ladder.define.items() if all(map(_exists, words))]
+    if ladder.names is None:
+        return [name for name in ladder.chosen() if name in here]
+    for name in ladder.chosen():
+        if name not in here:
+            raise UnknownName("layer", name, here, "this installation")
+    return ladder.chosen()
+
+
+def _exists(word: str) -> bool:
+    key, _, value = word.partition("=")
+    return "." in key or value in options_of(key)
+
+
+def _with_layer(words: Sequence[str], define: Sequence[str]) -> list[str]:
+    """The overrides with those of a layer, which win."""
+    keys = {w.partition("=")[0] for w in define}
+    return [*(w for w in words if w.partition("=")[0] not in keys), *define]
 
 
 def oracle_of(overrides: Sequence[str]) -> OracleBackend:
@@ -229,10 +307,10 @@ class _Maker:
         tasks = self.select(parts.benchmark, config["task"].get("select", "all"), table)
         self._admit(parts, tasks, config["seed"])
         pins: dict[str, JSON] = {
-            name: self._pins_of(getattr(parts, name)) for name in ("benchmark", "agent", "sandbox", "controller")
+            name: self.pins_of(getattr(parts, name)) for name in ("benchmark", "agent", "sandbox", "controller")
         }
         pins["benchmark"] = {**pins["benchmark"], "exclusions_hash": table.hash}
-        pins["gate"] = {c.name: self._pins_of(c) for c in _gate_of(parts)}
+        pins["gate"] = {c.name: self.pins_of(c) for c in _gate_of(parts)}
         pins["oracle"] = self.env(parts.oracle).hash
         pins["code"] = code_of(parts)
         prices = lines_on(config["prices"]) if parts.agent.paid else ()
@@ -244,7 +322,7 @@ class _Maker:
             excluded=table.reasons, prices=prices,
         )  # fmt: skip
 
-    def _pins_of(self, part: Any) -> Mapping[str, JSON]:
+    def pins_of(self, part: Any) -> Mapping[str, JSON]:
         if id(part) not in self._pins:
             self._pins[id(part)] = dict(part.pins())
         return self._pins[id(part)]

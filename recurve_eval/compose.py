@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +48,27 @@ def through_hydra(job: Callable[[Any, Path], None]) -> None:
         raise explain(error) from None
 
 
-def compose(overrides: Iterable[str]) -> dict[str, Any]:
-    """One validated configuration. Raises ConfigError with the known choices."""
-    return _validated(_compose(list(overrides)))
+def compose(overrides: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """One validated configuration. Raises ConfigError with the known choices.
+
+    ``extra`` names adapter groups that only some verbs have, each with its default option.
+    """
+    words = list(overrides)
+    for group, default in (extra or {}).items():
+        chosen = [w for w in words if w.startswith(f"{group}=")]
+        words = [f"+{chosen[-1]}" if chosen else f"+{group}={default}", *(w for w in words if w not in chosen)]
+    return _validated(_compose(words), tuple(extra or ()))
 
 
-def _validated(composed: DictConfig) -> dict[str, Any]:
+def each_choice(overrides: Sequence[str]) -> list[list[str]]:
+    """The overrides of every point that commas span, the last axis varying fastest."""
+    return [list(point) for point in itertools.product(*(o.choices for o in _parse(overrides)))]
+
+
+def _validated(composed: DictConfig, extra: Collection[str] = ()) -> dict[str, Any]:
     with open_dict(composed):
         runtime = composed.pop("hydra").runtime
-    return cfg.validate(composed, {str(k).split("@")[0]: str(v) for k, v in runtime.choices.items()})
+    return cfg.validate(composed, {str(k).split("@")[0]: str(v) for k, v in runtime.choices.items()}, extra)
 
 
 def compose_each(points: Iterable[Point]) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ import dataclasses
 import importlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -210,7 +210,9 @@ OPERATIONAL = ("run", "tracking", "spend", "calibrate", "cell_id", "pins")
 PLAN_LEVEL = ("study", "analysis", "spend", "run", "calibrate", "tracking", "oracle", "pins", "prices")
 
 
-def validate(composed: DictConfig, choices: Mapping[str, str] | None = None) -> dict[str, Any]:
+def validate(
+    composed: DictConfig, choices: Mapping[str, str] | None = None, extra: Collection[str] = ()
+) -> dict[str, Any]:
     """The complete, resolved configuration as plain data.
 
     Parameters
@@ -219,6 +221,8 @@ def validate(composed: DictConfig, choices: Mapping[str, str] | None = None) -> 
         What Hydra composed, without its own ``hydra`` node.
     choices : mapping of group to option
         For error messages: which option of which group was chosen.
+    extra : collection of str
+        Further adapter groups, which only some verbs have.
 
     Raises
     ------
@@ -230,7 +234,7 @@ def validate(composed: DictConfig, choices: Mapping[str, str] | None = None) -> 
     except OmegaConfBaseException as error:
         raise ConfigError(f"cannot resolve the configuration: {_first_line(error)}") from None
     assert isinstance(tree, dict)
-    known = {*PLAIN, *ADAPTERS, *SCALARS, "gate"}
+    known = {*PLAIN, *ADAPTERS, *SCALARS, *extra, "gate"}
     for key in tree:
         if key not in known:
             raise UnknownName("key", str(key), known, "the configuration")
@@ -241,7 +245,7 @@ def validate(composed: DictConfig, choices: Mapping[str, str] | None = None) -> 
     out: dict[str, Any] = {}
     for key, schema in PLAIN.items():
         out[key] = _plain(key, tree[key], schema, chosen)
-    for key in ADAPTERS:
+    for key in (*ADAPTERS, *extra):
         out[key] = _adapter(key, tree[key], chosen)
     out["gate"] = _gate(tree["gate"], chosen)
     for key, kind in SCALARS.items():
@@ -346,7 +350,7 @@ def verdict_part(config: Mapping[str, Any]) -> dict[str, Any]:
             out[key] = {
                 slot: part and _counted(part, adapter_class(slot, part["_target_"])) for slot, part in node.items()
             }
-        elif key in ADAPTERS:
+        elif isinstance(node, Mapping) and "_target_" in node:
             out[key] = _counted(node, adapter_class(key, node["_target_"]))
         elif key in PLAIN:
             out[key] = _counted(node, PLAIN[key])

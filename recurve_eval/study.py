@@ -44,15 +44,8 @@ class Study:
 
     def lock(self) -> dict[str, JSON]:
         """oracle.lock.json: every distinct oracle environment of the plan."""
-        envs = {e.hash: e for e in self.envs}
-        return {
-            "schema": 1,
-            "environments": {h: locked(e) for h, e in sorted(envs.items())},
-            "exclusions": {
-                c.config["task"]["name"]: c.pins["benchmark"]["exclusions_hash"] for c in self.plan.conditions
-            },
-            "host": provenance.host_facts(),
-        }
+        tables = {c.config["task"]["name"]: c.pins["benchmark"]["exclusions_hash"] for c in self.plan.conditions}
+        return lock_of(self.envs, tables)
 
     def subjects(self, paid: bool | None = None) -> list[tuple[Subject, Point]]:
         """What must be calibrated for the conditions (those that are paid, or are not, where asked), each once.
@@ -74,6 +67,23 @@ class Study:
             subject = subject_of(adapters.benchmark, adapters.oracle, self.envs[index], table, tuple(tasks[key]))
             out.append((subject, self.points[index]))
         return out
+
+
+def lock_of(envs: Sequence[OracleEnv], exclusions: Mapping[str, JSON]) -> dict[str, JSON]:
+    """oracle.lock.json for these environments and the exclusion tables' hashes, by benchmark."""
+    every = {e.hash: e for e in envs}
+    return {
+        "schema": 1,
+        "environments": {h: locked(e) for h, e in sorted(every.items())},
+        "exclusions": dict(exclusions),
+        "host": provenance.host_facts(),
+    }
+
+
+def interception_code(kernel: JSON) -> str:
+    """Hash of the code behind an interception's decisions, ``kernel`` being that of its parts."""
+    ours = siblings("recurve_eval.interception.judge") | siblings("recurve_eval.mutation.mutants")
+    return provenance.code_hash(sorted(ours)) + str(kernel)
 
 
 def subject_of(

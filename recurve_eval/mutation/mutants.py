@@ -18,6 +18,10 @@ _BINARY: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitAnd,
 }  # fmt: skip
 
+_REVERSED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE,
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class _Site:
@@ -29,13 +33,14 @@ class _Site:
     change: str
 
 
-def mutants(files: Mapping[str, bytes], count: int, seed: int, task_id: str) -> list[KnownBad]:
+def mutants(files: Mapping[str, bytes], count: int, seed: int, task_id: str, thorough: bool = False) -> list[KnownBad]:
     """At most ``count`` distinct mutants of a solution's Python files.
 
-    The same files, seed and task give the same mutants. A mutant may behave like the original: nobody
+    The same files, seed and task give the same mutants. ``thorough`` draws from more operators: removed statements,
+    exchanged arguments, numbers off by one downwards, altered strings, cut slices and the like. A mutant may behave like the original: nobody
     can tell in general, which is why one that passes is a weakness to look at and not a failure.
     """
-    sites = sorted(_sites(files), key=lambda s: _rank(seed, task_id, s))
+    sites = sorted(_sites(files, thorough), key=lambda s: _rank(seed, task_id, s))
     originals = {path: ast.unparse(tree) for path, tree in _modules(files)}
     found: dict[tuple[str, str], KnownBad] = {}
     for site in sites:
@@ -67,12 +72,12 @@ def _modules(files: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
             yield path, tree
 
 
-def _sites(files: Mapping[str, bytes]) -> Iterator[_Site]:
+def _sites(files: Mapping[str, bytes], thorough: bool) -> Iterator[_Site]:
     for path, tree in _modules(files):
         inert = _inert(tree)
         for index, node in enumerate(ast.walk(tree)):
             if id(node) not in inert:
-                for change, _ in _changes(node):
+                for change, _ in [*_changes(node), *(_further(node) if thorough else ())]:
                     yield _Site(path, index, getattr(node, "lineno", 0), change)
 
 
@@ -89,7 +94,7 @@ def _inert(tree: ast.Module) -> set[int]:
 def _apply(source: bytes, site: _Site) -> str:
     tree = ast.parse(source)
     node = next(n for index, n in enumerate(ast.walk(tree)) if index == site.index)
-    next(act for change, act in _changes(node) if change == site.change)()
+    next(act for change, act in [*_changes(node), *_further(node)] if change == site.change)()
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
@@ -111,6 +116,52 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
         yield "condition negated", lambda: setattr(node, "test", ast.UnaryOp(ast.Not(), node.test))
     if isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
         yield "returns None", lambda: setattr(node, "value", ast.Constant(None))
+
+
+def _further(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What else can be done to a node."""
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in _REVERSED:
+        new = _REVERSED[type(node.ops[0])]
+        yield f"{_word(node.ops[0])} to {new.__name__}", lambda: node.ops.__setitem__(0, new())
+    if isinstance(node, ast.AugAssign) and type(node.op) in _BINARY:
+        other = _BINARY[type(node.op)]
+        yield f"{_word(node.op)} to {other.__name__}", lambda: setattr(node, "op", other())
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        less = node.value - 1
+        yield f"{node.value!r} to {less!r}", lambda: setattr(node, "value", less)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        text = "" if node.value else "x"
+        yield f"string {node.value[:20]!r} to {text!r}", lambda: setattr(node, "value", text)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
+        yield (
+            f"{_word(node.op)} removed",
+            lambda: (
+                setattr(node, "op", ast.UAdd())
+                if isinstance(node.op, ast.USub)
+                else setattr(node, "operand", ast.UnaryOp(ast.Not(), node.operand))
+            ),
+        )
+    if isinstance(node, ast.Call) and len(node.args) == 2 and not any(isinstance(a, ast.Starred) for a in node.args):
+        yield "arguments exchanged", node.args.reverse
+    if isinstance(node, ast.Slice):
+        for bound in ("lower", "upper"):
+            if getattr(node, bound) is not None:
+                yield f"slice without its {bound} bound", lambda b=bound: setattr(node, b, None)  # type: ignore[misc]
+    yield from _removals(node)
+
+
+def _removals(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Statements of a body that can be left out, one at a time."""
+    for name in ("body", "orelse"):
+        body = getattr(node, name, None)
+        for number, statement in enumerate(body if isinstance(body, list) else ()):
+            if isinstance(statement, (ast.AugAssign, ast.Break, ast.Continue, ast.If)) or (
+                isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+            ):
+                yield (
+                    f"{_word(statement)} removed on line {statement.lineno}",
+                    lambda b=body, n=number: b.__setitem__(n, ast.Pass()),  # type: ignore[misc]
+                )
 
 
 def _word(op: ast.AST) -> str:

@@ -4,6 +4,7 @@ A statistic without a value is an :class:`Undefined` with its reason. SciPy and 
 when a function that needs them is called, so importing this package is cheap.
 """
 
+from recurve_eval.stats.agreement import MissCorrelation, kappa, miss_correlation, phi
 from recurve_eval.stats.attempts import pass_at_k, pass_hat_k
 from recurve_eval.stats.mcnemar import mcnemar_asymptotic, mcnemar_clustered, mcnemar_exact, mcnemar_midp
 from recurve_eval.stats.multiple import cochran_q, holm
@@ -15,9 +16,11 @@ from recurve_eval.stats.resample import cluster_bootstrap, expanded_percentile, 
 from recurve_eval.stats.results import Estimate, Interval, PairedTable, Rate, ShapeError, Test, Undefined, is_defined
 
 __all__ = [
-    "DetectableEffect", "Estimate", "Interval", "PairedTable", "Rate", "ShapeError", "Test", "Undefined",
+    "DetectableEffect", "Estimate", "Interval", "MissCorrelation", "PairedTable", "Rate", "ShapeError",
+    "Test", "Undefined",
     "cluster_bootstrap", "cochran_q", "corrected_rate", "expanded_percentile", "fdr_score",
-    "fewest_discordant", "holm", "is_defined", "mcnemar_asymptotic", "mcnemar_clustered", "mcnemar_exact",
-    "mcnemar_midp", "mcnemar_power", "newcombe_paired", "pass_at_k", "pass_hat_k", "resampled_sums", "sign_flip",
+    "fewest_discordant", "holm", "is_defined", "kappa", "mcnemar_asymptotic", "mcnemar_clustered", "mcnemar_exact",
+    "mcnemar_midp", "mcnemar_power", "miss_correlation", "newcombe_paired", "pass_at_k",
+    "pass_hat_k", "phi", "resampled_sums", "sign_flip",
     "smallest_detectable_effect", "tango_paired", "weighted_generalised_score", "wilson", "wilson_clustered",
 ]  # fmt: skip

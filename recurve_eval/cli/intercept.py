@@ -1,0 +1,118 @@
+"""``recurve-eval intercept``: defects and known-good work before each layer of the gate."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED
+
+if TYPE_CHECKING:
+    from recurve_eval.interception.plan import Interception
+    from recurve_eval.interception.run import Done
+
+TEXT = """\
+Put defects and known-good work to each layer of the gate, and say what each catches and what it blocks wrongly.
+No agent works. The held-out oracle says what is a defect. The same command resumes; no decision is made twice.
+"""
+EXAMPLES = """\
+examples:
+  recurve-eval intercept task=demo source=known_bad
+  recurve-eval intercept task=humaneval source=mutants claims=recorded claims.path=FILE source.count=20
+  recurve-eval intercept task=humaneval source=recorded 'source.paths=[A.jsonl.gz,B.jsonl.gz]' layers.names=[ci]
+  recurve-eval intercept source=replay source.run=outputs/STUDY/HASH layers=arms
+
+exit codes: 0 done, 2 configuration, 3 refused, 4 done but some decisions or gradings failed, 130 interrupted.
+"""
+
+
+def intercept(arguments: list[str]) -> int:
+    """Decide, seal, report; once for each choice that the overrides span."""
+    from recurve_eval import app
+
+    options, overrides = _options(arguments)
+    extra = [f"hydra.searchpath=[file://{Path(options.config_dir).resolve()}]"] if options.config_dir else []
+    with app.initialised():
+        asked = list(app.interceptions([*overrides, *extra]))
+    return max((_one(each, options) for each in asked), default=EXIT_DONE)
+
+
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="recurve-eval intercept", description=TEXT, epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("overrides", nargs="*", help="as for run, and source=, claims=, layers=")
+    parser.add_argument("-m", "--multirun", action="store_true", help="accepted and implied: a comma makes an axis")
+    parser.add_argument("--full", action="store_true", help="print the whole report, not its first tables")
+    parser.add_argument("--config-dir", help="a directory of your own options, searched after the shipped ones")
+    options = parser.parse_args(arguments)
+    return options, list(options.overrides)
+
+
+def _one(asked: Interception, options: argparse.Namespace) -> int:
+    from recurve_eval.cli.calibrate import Meter
+    from recurve_eval.execute.bench import run_facts
+    from recurve_eval.interception.report import first_tables, write_report
+    from recurve_eval.interception.run import intercept as run
+
+    meter = Meter(f"{asked.benchmark.name}, {asked.source.name}", asked.config["run"]["progress"])
+    facts = run_facts(asked.plan.hash, asked.plan.experiment)
+    try:
+        done = run(asked, facts, lambda made, total: meter.watch("decisions", made, total), _followed(asked.config))
+    finally:
+        meter.end()
+    path = write_report(done.run_dir, figures=bool(asked.config["analysis"]["figures"]))
+    _mirror_report(done.run_dir)
+    text = path.read_text(encoding="utf-8")
+    print(text if options.full else first_tables(text))  # noqa: T201
+    print("\n".join(_closing(done, path)))  # noqa: T201
+    return EXIT_UNSCORED if done.unscored else EXIT_DONE
+
+
+def _closing(done: Done, path: Path) -> list[str]:
+    lines = []
+    if done.made:
+        pace = f"{done.made / done.wall_s:.1f} decisions a second"
+        lines.append(f"{done.made} decisions, {done.graded} gradings in {done.wall_s:.1f} s ({pace})")
+    if done.sealed > done.made:
+        lines.append(f"{done.sealed - done.made} decisions were sealed before and not made again")
+    if done.unscored:
+        lines.append(f"{done.unscored} of {done.total} decisions are unscored; the report lists why")
+    return [*lines, f"report: {path}"]
+
+
+def _followed(config: Any) -> Any:
+    """A context in which the tracker follows the ledger, as in any run."""
+    from recurve_eval.tracking.follower import Follower
+
+    @contextmanager
+    def around(run_dir: Path) -> Iterator[None]:
+        follower = Follower.start(run_dir)
+        timeout_s = float(config["run"]["mirror_timeout_s"])
+        try:
+            yield
+        except BaseException:
+            follower.stop(5.0)
+            raise
+        if not (follower.drain(timeout_s) and follower.stop(timeout_s)):
+            print(  # noqa: T201
+                f"the tracker lacks rows; results are complete in {run_dir}. "
+                f"Repair it with: recurve-eval mirror {run_dir}",
+                file=sys.stderr,
+            )
+
+    return around
+
+
+def _mirror_report(run_dir: Path) -> None:
+    from recurve_eval.tracking.follower import load_tracker, publish
+
+    try:
+        publish(run_dir, load_tracker(run_dir))
+    except Exception as error:  # noqa: BLE001 - the report stands, whatever ails the tracker
+        print(f"the report was not logged to the tracker: {str(error).splitlines()[0]}", file=sys.stderr)  # noqa: T201
