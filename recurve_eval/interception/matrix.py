@@ -48,9 +48,9 @@ def matrix(table: Table, confidence: float, cumulative: bool) -> list[dict[str, 
             "layer": layer,
             "tpr": rate(defects, lambda d: d.stopped, confidence),
             "fpr": rate(good, lambda d: d.stopped, confidence),
-            "marginal_tpr": rate(defects, lambda d, fresh=fresh: d.item in fresh, confidence)
+            "marginal_tpr": rate(defects, _among(fresh), confidence)
             if cumulative else None,
-            "marginal_fpr": rate(good, lambda d, fresh=fresh: d.item in fresh, confidence)
+            "marginal_fpr": rate(good, _among(fresh), confidence)
             if cumulative else None,
             "precision": rate(
                 [d for d in stopped if d.standing in (DEFECT, FINE)], lambda d: d.standing == DEFECT, confidence
@@ -65,6 +65,10 @@ def matrix(table: Table, confidence: float, cumulative: bool) -> list[dict[str, 
         })  # fmt: skip
         below |= {d.item for d in stopped} if cumulative else set()
     return out
+
+
+def _among(items: set[str]) -> Callable[[Decision], bool]:
+    return lambda d: d.item in items
 
 
 def _judged(decisions: Iterable[Decision]) -> list[Decision]:

@@ -78,11 +78,14 @@ class MutantSource(_Known):
         Most mutants a task.
     seed : int
         Which ones, where there are more.
+    thorough : bool
+        Whether more operators are drawn from than the calibration of an oracle uses.
     """
 
     name: str = "mutants"
     count: int = 20
     seed: int = 0
+    thorough: bool = True
     simulated = True
 
     def pins(self) -> Mapping[str, JSON]:

@@ -119,8 +119,8 @@ def _pairs(data: Data) -> list[str]:
     if data["layer_pairs"]:
         lines += [
             "## Do layers miss the same defects?", "",
-            "rho = P(adversary misses | actor missed) / P(adversary misses): 1 is independence, above 1 are shared blind "
-            "spots. Its interval resamples tasks.", "", *table(PAIR_HEADER, pair_rows(data["layer_pairs"])), "",
+            "rho = P(adversary misses | actor missed) / P(adversary misses): 1 is independence, above 1 are shared "
+            "blind spots. Its interval resamples tasks.", "", *table(PAIR_HEADER, pair_rows(data["layer_pairs"])), "",
         ]  # fmt: skip
     if data["model_pairs"]:
         header = [h.replace("missed", "failed") for h in PAIR_HEADER]

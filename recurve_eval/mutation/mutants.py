@@ -37,8 +37,9 @@ def mutants(files: Mapping[str, bytes], count: int, seed: int, task_id: str, tho
     """At most ``count`` distinct mutants of a solution's Python files.
 
     The same files, seed and task give the same mutants. ``thorough`` draws from more operators: removed statements,
-    exchanged arguments, numbers off by one downwards, altered strings, cut slices and the like. A mutant may behave like the original: nobody
-    can tell in general, which is why one that passes is a weakness to look at and not a failure.
+    exchanged arguments, numbers off by one downwards, altered strings, cut slices and the like. A mutant may behave
+    like the original: nobody can tell in general, which is why one that passes is a weakness to look at and not a
+    failure.
     """
     sites = sorted(_sites(files, thorough), key=lambda s: _rank(seed, task_id, s))
     originals = {path: ast.unparse(tree) for path, tree in _modules(files)}
