@@ -17,6 +17,7 @@ usage: recurve-eval VERB [overrides]
   plan      expand and pin the matrix; print cells, cost ceiling and the smallest visible effect
   calibrate grade solutions known good and known bad; paid cells need the oracle proven
   intercept known work, good and bad, before each layer of the gate: what each catches, what it blocks wrongly
+  regrade   grade a run's stored submissions again; show every verdict that flips
   oracle    build, lock, verify or attack the grader
   task      list and show tasks; make and check your own
   status    what is sealed, running and spent
@@ -68,13 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    from recurve_eval.cli import arm, calibrate, completion, hydra_verbs, intercept, oracle, task, verbs
+    from recurve_eval.cli import arm, calibrate, completion, hydra_verbs, intercept, oracle, regrade, task, verbs
 
     table: dict[str, Callable[[list[str]], int]] = {
         "run": hydra_verbs.run,
         "plan": hydra_verbs.plan,
         "calibrate": calibrate.calibrate,
         "intercept": intercept.intercept,
+        "regrade": regrade.regrade,
         "oracle": oracle.oracle,
         "task": task.task,
         "status": verbs.status,

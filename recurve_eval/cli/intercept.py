@@ -24,7 +24,8 @@ examples:
   recurve-eval intercept task=demo source=known_bad
   recurve-eval intercept task=humaneval source=mutants claims=recorded claims.path=FILE source.count=20
   recurve-eval intercept task=humaneval source=recorded 'source.paths=[A.jsonl.gz,B.jsonl.gz]' layers.names=[ci]
-  recurve-eval intercept source=replay source.run=outputs/STUDY/HASH layers=arms
+  recurve-eval intercept source=replay source.run=outputs/STUDY/HASH claims=stored layers=arms
+  recurve-eval intercept --reviews reviews.jsonl
 
 exit codes: 0 done, 2 configuration, 3 refused, 4 done but some decisions or gradings failed, 130 interrupted.
 """
@@ -35,6 +36,8 @@ def intercept(arguments: list[str]) -> int:
     from recurve_eval import app
 
     options, overrides = _options(arguments)
+    if options.reviews:
+        return _reviews(options, overrides)
     extra = [f"hydra.searchpath=[file://{Path(options.config_dir).resolve()}]"] if options.config_dir else []
     with app.initialised():
         asked = list(app.interceptions([*overrides, *extra]))
@@ -48,10 +51,28 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     )  # fmt: skip
     parser.add_argument("overrides", nargs="*", help="as for run, and source=, claims=, layers=")
     parser.add_argument("-m", "--multirun", action="store_true", help="accepted and implied: a comma makes an axis")
+    parser.add_argument("--reviews", nargs="+", metavar="FILE", help="only correlate recorded reviews (JSONL: item, "
+                        "reviewer, model, verdict, truth; and task, where an item is one of several)")  # fmt: skip
     parser.add_argument("--full", action="store_true", help="print the whole report, not its first tables")
     parser.add_argument("--config-dir", help="a directory of your own options, searched after the shipped ones")
     options = parser.parse_args(arguments)
     return options, list(options.overrides)
+
+
+def _reviews(options: argparse.Namespace, overrides: list[str]) -> int:
+    """The miss-correlation of every pair of recorded reviewers, as a table."""
+    from recurve_eval.analysis.encode import plain
+    from recurve_eval.errors import ConfigError
+    from recurve_eval.interception.blindspots import of_reviews, read_reviews
+    from recurve_eval.interception.text import reviews_markdown
+
+    if overrides:
+        raise ConfigError(f"--reviews reads files and takes no override; got '{overrides[0]}'")
+    pairs = of_reviews(read_reviews(options.reviews), 0, 10_000)
+    if not pairs:
+        raise ConfigError("--reviews needs at least two reviewers")
+    print(reviews_markdown(plain(pairs)), end="")  # noqa: T201
+    return EXIT_DONE
 
 
 def _one(asked: Interception, options: argparse.Namespace) -> int:

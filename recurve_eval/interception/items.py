@@ -29,6 +29,8 @@ class Item:
         Which of the author's attempts at the task.
     detail : str
         Where exactly it was changed, for a person.
+    cell : str
+        The cell of another run that left it; empty where there is none.
     truth : str
         A verdict that is known already (of a sealed row); empty where the oracle is to be asked.
     """
@@ -41,6 +43,7 @@ class Item:
     attempt: int = 0
     detail: str = ""
     truth: str = ""
+    cell: str = ""
 
     @property
     def submission(self) -> Submission:
@@ -51,12 +54,12 @@ class Item:
         """What rows and reports say of it."""
         return {
             "role": self.role, "kind": self.kind, "author": self.author, "attempt": self.attempt,
-            "detail": self.detail, "submission": self.submission.sha256,
+            "detail": self.detail, "cell": self.cell, "submission": self.submission.sha256,
         }  # fmt: skip
 
     @property
     def id(self) -> str:
-        return digest([self.task_id, self.author, self.attempt, self.submission.sha256])[:16]
+        return digest([self.task_id, self.author, self.attempt, self.cell, self.submission.sha256])[:16]
 
 
 def standing(role: str, verdict: str) -> str:
@@ -73,13 +76,14 @@ def standing(role: str, verdict: str) -> str:
 
 
 def distinct(items: Iterable[Item]) -> Iterator[Item]:
-    """Items without those whose files are those of an earlier item of the same task, author and attempt.
+    """Items without those whose files are those of an earlier item of the same task, author, attempt and cell.
 
     A defect whose text is that of a known-good item is no defect; so known-good items come first.
     """
     seen: set[tuple[str, ...]] = set()
     for item in items:
-        key = (item.task_id, item.submission.sha256) + ((item.author, str(item.attempt)) if item.author else ())
+        whose = (item.author, str(item.attempt), item.cell) if item.author else ()
+        key = (item.task_id, item.submission.sha256, *whose)
         if key not in seen:
             seen.add(key)
             yield item

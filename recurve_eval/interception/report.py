@@ -1,4 +1,4 @@
-"""The report of an interception: ``analysis/interception/`` with summary.md, summary.json, reviews.jsonl, figures.
+"""The report of an interception: ``analysis/`` with summary.md, summary.json, reviews.jsonl, figures.
 
 Its bytes depend on the decisions alone, not on when or how fast they were made; times stand in ``timings.json``.
 """
@@ -21,12 +21,12 @@ from recurve_eval.interception.text import markdown
 from recurve_eval.ledger import read_rows
 from recurve_eval.tracking.study import read_plan
 
-PLACE = "analysis/interception"
+PLACE = "analysis"
 SCHEMA = 1
 
 
 def write_report(run_dir: Path, figures: bool = True) -> Path:
-    """Write everything below ``analysis/interception/``; the path of summary.md."""
+    """Write everything below ``analysis/``; the path of summary.md."""
     plan = read_plan(run_dir)
     decided = decisions(read_rows(run_dir, plan["plan_hash"]))
     data = plain(summarize(decided, plan))
@@ -57,6 +57,7 @@ def summarize(decided: list[Decision], plan: Mapping[str, Any]) -> dict[str, Any
     by_claims = [layer for layer in judging if _claims_part(parts[layer])]
     return {
         "schema": SCHEMA,
+        "kind": "interception",
         "study": plan["experiment"],
         "plan_hash": plan["plan_hash"],
         "benchmark": first["labels"]["benchmark"],

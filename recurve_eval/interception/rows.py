@@ -152,7 +152,8 @@ def _decision(row: Mapping[str, Any]) -> Decision:
     asked = row["gate"]["config"]["interception"]
     item, own, verdict = asked["item"], asked["own"], row["verdict"]["oracle_verdict"]
     return Decision(
-        item=f"{row['identity']['task_id']}\0{item['author']}\0{item['attempt']}\0{item['submission']}",
+        item=f"{row['identity']['task_id']}\0{item['author']}\0{item['attempt']}\0{item['cell']}\0"
+        f"{item['submission']}",
         task_id=row["identity"]["task_id"], layer=row["identity"]["arm"], own=own["decision"], outcome=own["outcome"],
         stopped=bool(row["gate"]["rejections"]), standing=standing(item["role"], verdict), role=item["role"],
         kind=item["kind"], author=item["author"], attempt=item["attempt"], claims_by=asked["claims_by"],

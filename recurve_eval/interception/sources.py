@@ -19,7 +19,7 @@ KNOWN_GOOD = ("canonical", "rewrites")
 
 
 @dataclass
-class _Known:
+class Known:
     """What every source shares.
 
     Attributes
@@ -52,10 +52,17 @@ class _Known:
 
 
 @dataclass
-class KnownBadSource(_Known):
-    """The known-bad solutions that each task brings, and the generic ones (empty, returning None, raising)."""
+class KnownBadSource(Known):
+    """The known-bad solutions that each task brings.
+
+    Attributes
+    ----------
+    generic : bool
+        Whether the generic ones (empty, returning None, raising) are put to the gate too.
+    """
 
     name: str = "known_bad"
+    generic: bool = True
     simulated = True
 
     def pins(self) -> Mapping[str, JSON]:
@@ -64,12 +71,13 @@ class KnownBadSource(_Known):
     def items(self, benchmark: Benchmark, task_ids: Sequence[str]) -> Iterator[Item]:
         for task_id in task_ids:
             yield from self.known_good(benchmark, task_id)
-            for bad in known_bad_of(benchmark.solutions(task_id)):
+            solutions = benchmark.solutions(task_id)
+            for bad in known_bad_of(solutions) if self.generic else solutions.known_bad:
                 yield Item(task_id, SEEDED, bad.kind, bad.files)
 
 
 @dataclass
-class MutantSource(_Known):
+class MutantSource(Known):
     """First-order mutants of the canonical solutions: seeded defects, of which some are equivalent.
 
     Attributes
@@ -102,7 +110,7 @@ class MutantSource(_Known):
 
 
 @dataclass
-class RecordedSource(_Known):
+class RecordedSource(Known):
     """Recorded submissions of models; the oracle says which of them are defects.
 
     Attributes

@@ -106,6 +106,22 @@ def pair_rows(pairs: Sequence[Data]) -> list[list[str]]:
     return rows
 
 
+RHO = (
+    "rho = P(adversary misses | actor missed) / P(adversary misses): 1 is independence, above 1 are shared blind "
+    "spots. Its interval resamples tasks."
+)
+
+
+def reviews_markdown(pairs: Sequence[Data]) -> str:
+    """The correlations of recorded reviewers, same model and cross-model apart."""
+    lines = ["# Do reviewers miss the same bad items?", "", RHO, ""]
+    for same, title in ((True, "Same model"), (False, "Different models")):
+        chosen = [p for p in pairs if p["same_model"] is same]
+        if chosen:
+            lines += [f"## {title}", "", *table(PAIR_HEADER, pair_rows(chosen)), ""]
+    return "\n".join(lines)
+
+
 def _why(value: Data) -> str:
     return f"undefined: {value['undefined']}"
 
@@ -119,8 +135,7 @@ def _pairs(data: Data) -> list[str]:
     if data["layer_pairs"]:
         lines += [
             "## Do layers miss the same defects?", "",
-            "rho = P(adversary misses | actor missed) / P(adversary misses): 1 is independence, above 1 are shared "
-            "blind spots. Its interval resamples tasks.", "", *table(PAIR_HEADER, pair_rows(data["layer_pairs"])), "",
+            RHO, "", *table(PAIR_HEADER, pair_rows(data["layer_pairs"])), "",
         ]  # fmt: skip
     if data["model_pairs"]:
         header = [h.replace("missed", "failed") for h in PAIR_HEADER]

@@ -1,0 +1,198 @@
+"""Pairs of a buggy and a correct program with their tests: public bug corpora that the user points at.
+
+A directory of three directories, whose files belong together by their stem::
+
+    buggy/NAME.py    correct/NAME.py    tests/NAME.json  (lines of [arguments, expected]; one argument may stand bare)
+                                        tests/NAME.py    (or a module that defines check(candidate))
+
+or JSON Lines of ``{"id", "buggy", "correct", "tests"}``, where ``tests`` is a list of ``[arguments, expected]`` or the
+source of a module that defines ``check(candidate)``; ``entry_point`` names the function, which is else ``id``.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from recurve_eval.benchmarks.loading import read_content, records, text_field
+from recurve_eval.domain import JSON, CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task, digest
+from recurve_eval.errors import ConfigError, UnknownName
+from recurve_eval.leak import HeldOutScanner
+
+SOLUTION = "solution.py"
+VISIBLE = "test_visible.py"
+_CHECK = """import types
+
+CASES = {cases!r}
+
+
+def plain(value):
+    return [plain(v) for v in value] if isinstance(value, (list, tuple, types.GeneratorType)) else value
+
+
+def check(candidate):
+    for arguments, expected in CASES:
+        found = plain(candidate(*arguments))
+        if isinstance(expected, float):
+            assert abs(found - expected) <= 1e-6 * max(1.0, abs(expected)), arguments
+        else:
+            assert found == plain(expected), arguments
+"""
+
+_VISIBLE = '''"""Visible tests. Exit 0 when they hold."""
+
+from solution import {entry}
+
+{check}
+
+check({entry})
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One program, wrong and right, and what tells them apart. ``cases`` are the tests where they are listed."""
+
+    name: str
+    entry_point: str
+    buggy: bytes
+    correct: bytes
+    check: str
+    cases: tuple[Any, ...] = ()
+
+
+@dataclass
+class Pairs:
+    """Tasks made of pairs; the buggy program is the one known-bad solution.
+
+    Attributes
+    ----------
+    path : str
+        The directory, or a JSONL file, plain or gzip.
+    buggy, correct, tests : str
+        The three directories below ``path``.
+    visible : int
+        How many of the listed cases, the first ones, are visible tests too; a test module is never visible.
+    timeout_s : float
+        Wall-clock seconds for one run of a task's tests.
+    """
+
+    name: str = "pairs"
+    path: str = field(default="???", metadata={"verdict": False})  # the content is pinned by its hash
+    buggy: str = field(default="buggy", metadata={"verdict": False})
+    correct: str = field(default="correct", metadata={"verdict": False})
+    tests: str = field(default="tests", metadata={"verdict": False})
+    visible: int = 1
+    timeout_s: float = 10.0
+
+    def pins(self) -> Mapping[str, JSON]:
+        listed = [[p.name, p.entry_point, p.buggy.hex(), p.correct.hex(), p.check] for p in self._pairs.values()]
+        return {"dataset_revision": None, "dataset_hash": digest(listed)}
+
+    def task_ids(self) -> Sequence[str]:
+        return tuple(self._pairs)
+
+    def task(self, task_id: str) -> Task:
+        pair = self._find(task_id)
+        statement = f"Write the function `{pair.entry_point}` in `{SOLUTION}`.\n"
+        public = {SOLUTION: b"# to be written\n"}
+        if not self.visible or not pair.cases:
+            return Task(task_id, statement, public, CaptureSpec((SOLUTION,)))
+        check = _CHECK.format(cases=list(pair.cases[: self.visible]))
+        public[VISIBLE] = _VISIBLE.format(entry=pair.entry_point, check=check).encode()
+        return Task(task_id, statement, public, CaptureSpec((SOLUTION,)), ("{python}", "-B", VISIBLE), (VISIBLE,))
+
+    def solutions(self, task_id: str) -> Solutions:
+        pair = self._find(task_id)
+        return Solutions({SOLUTION: pair.correct}, (KnownBad("the pair's bug", {SOLUTION: pair.buggy}),))
+
+    def scanner(self, task_id: str) -> HeldOutScanner:
+        return HeldOutScanner(self._held_out(self._find(task_id)), self.task(task_id).public)
+
+    def oracle_job(self, task_id: str, submission: Submission) -> OracleJob:
+        pair = self._find(task_id)
+        return OracleJob(
+            task_id, submission, self._held_out(pair), "check",
+            {"module": "solution", "entry_point": pair.entry_point}, ("check",), timeout_s=self.timeout_s,
+        )  # fmt: skip
+
+    def _held_out(self, pair: Pair) -> dict[str, bytes]:
+        return {"check_pair.py": pair.check.encode()}
+
+    def _find(self, task_id: str) -> Pair:
+        if task_id not in self._pairs:
+            raise UnknownName("task", task_id, self._pairs, self.name)
+        return self._pairs[task_id]
+
+    @cached_property
+    def _pairs(self) -> Mapping[str, Pair]:
+        place = Path(self.path).expanduser()
+        pairs = list(self._of_directory(place) if place.is_dir() else _of_lines(place))
+        if not pairs:
+            raise ConfigError(f"{place} holds no pair with tests: see task.buggy, task.correct and task.tests")
+        found = {p.name: p for p in pairs}
+        if len(found) < len(pairs):
+            raise ConfigError(f"{place}: an id stands twice")
+        return found
+
+    def _of_directory(self, place: Path) -> Iterator[Pair]:
+        for part in (self.buggy, self.correct, self.tests):
+            if not (place / part).is_dir():
+                raise ConfigError(f"{place} has no directory '{part}': set task.buggy, task.correct, task.tests")
+        for buggy in sorted((place / self.buggy).glob("*.py")):
+            correct = place / self.correct / buggy.name
+            tests = _tests_of(place / self.tests, buggy.stem)
+            if correct.is_file() and tests is not None:
+                yield _pair(buggy.stem, buggy.stem, buggy.read_bytes(), correct.read_bytes(), tests, str(buggy))
+
+
+def _tests_of(place: Path, stem: str) -> Any:
+    """A list of cases, the source of a module, or None."""
+    for name in (f"{stem}.json", f"{stem}.jsonl"):
+        if (place / name).is_file():
+            return [c for _, c in _json_lines(place / name)]
+    if (place / f"{stem}.py").is_file():
+        return (place / f"{stem}.py").read_text(encoding="utf-8")
+    return None
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                raise ConfigError(f"{path}:{number}: not JSON: {error}") from None
+
+
+def _of_lines(place: Path) -> Iterator[Pair]:
+    for number, record in records(read_content(place), str(place)):
+        where = f"{place}, line {number}"
+        name, buggy, correct = (text_field(record, key, str(place), number) for key in ("id", "buggy", "correct"))
+        entry = record.get("entry_point", name)
+        yield _pair(name, str(entry), buggy.encode(), correct.encode(), record.get("tests"), where)
+
+
+def _cases(tests: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(tests, list) or not tests or not all(isinstance(t, list) and len(t) == 2 for t in tests):
+        raise ConfigError(f"{where}: tests must be pairs of [arguments, expected], or a module with check(candidate)")
+    return tuple((t[0] if isinstance(t[0], list) else [t[0]], t[1]) for t in tests)
+
+
+def _pair(name: str, entry: str, buggy: bytes, correct: bytes, tests: Any, where: str) -> Pair:
+    cases = () if isinstance(tests, str) else _cases(tests, where)
+    check = tests if isinstance(tests, str) else _CHECK.format(cases=list(cases))
+    for what, source in (("the correct program", correct), ("the tests", check.encode())):
+        wanted = "check" if what == "the tests" else entry
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError) as error:
+            raise ConfigError(f"{where}: {what}: not Python: {error}") from None
+        if not any(isinstance(node, ast.FunctionDef) and node.name == wanted for node in tree.body):
+            raise ConfigError(f"{where}: {what} of '{name}' does not define {wanted}()")
+    return Pair(name, entry, buggy, correct, check, cases)
