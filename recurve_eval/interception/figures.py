@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.analysis.figures import BLUE, RED, STYLE
+from recurve_eval.analysis.figure_parts import BLUE, RED
+from recurve_eval.analysis.figures import STYLE
 from recurve_eval.analysis.format import defined
 from recurve_eval.interception.text import TITLES
 
