@@ -28,7 +28,8 @@ ENVIRONMENT = {
 }  # fmt: skip
 TIMEOUT_POLICY = "wall clock; once more alone; twice with a healthy grader is fail"
 ARRANGEMENT = (
-    "tests apart from the submission by the check convention, sharing its process by unittest, or as a job says"
+    "tests apart from the submission by the check and reference conventions, sharing its process by unittest and "
+    "namespace, or as a job says"
 )
 UIDS_A_SLOT = 1000
 
