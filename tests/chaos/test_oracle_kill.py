@@ -67,6 +67,49 @@ def test_killed_servers_change_no_grade(oracle: WarmOracle) -> None:
     assert all("killed by signal 9" in str(event["cause"]) and event["at"] for event in oracle.events)
 
 
+@pytest.fixture
+def contained() -> Iterator[ProcessOracle]:
+    backend = ProcessOracle(restarts=2)
+    backend.start(1)
+    assert backend.grade(job("x")).verdict is OracleVerdict.FAIL
+    yield backend
+    backend.close()
+
+
+def nursery(oracle: ProcessOracle) -> psutil.Process:
+    (pid,) = oracle._pools[0].pids()
+    (child,) = psutil.Process(pid).children()
+    return child
+
+
+def test_a_killed_nursery_is_a_killed_server(contained: ProcessOracle) -> None:
+    """In the middle of a grading and between two."""
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(contained.grade, job("x + 1"))
+        time.sleep(0.15)
+        assert not future.done()
+        nursery(contained).kill()
+        assert future.result().verdict is OracleVerdict.PASS
+    nursery(contained).kill()
+    assert contained.grade(job("x + 1")).verdict is OracleVerdict.PASS
+    assert ["killed by signal 9" in str(event["cause"]) for event in contained.events] == [True, True]
+
+
+def test_children_that_died_while_they_waited_are_replaced(contained: ProcessOracle) -> None:
+    if not any(contained.env().facts["containment"].values()):
+        pytest.skip("no children wait where nothing keeps gradings apart")
+    deadline = time.monotonic() + 10
+    for number in range(4):
+        while len(waiting := nursery(contained).children()) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        waiting[number % 2].kill()
+        while waiting[number % 2].status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        assert contained.grade(job("x + 1")).verdict is OracleVerdict.PASS
+    assert contained.events == []
+
+
 def test_a_server_that_is_always_killed_is_infrastructure(oracle: WarmOracle) -> None:
     oracle.grade(job("x"))
     stop = threading.Event()
