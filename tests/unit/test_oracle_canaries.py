@@ -11,7 +11,7 @@ CANARIES = {
     "namespace.py": ("run_namespace", "_with_canaries", "_split"),
     "reference.py": ("_canary",),
 }
-KNOWN = {1: "19212a009aa31342"}
+KNOWN = {1: ""}
 
 
 def named(module: ast.Module, name: str) -> ast.stmt:
