@@ -57,22 +57,24 @@ class _Judge:
     def trials(self, text: bytes) -> Iterator[_Trial]:
         """The inputs that the contract admits, in order."""
         for number, line in enumerate(text.split(b"\n")):
-            if line.strip() and self._admitted(line):
-                arguments = self._arguments(line)
-                try:
-                    sent = plain.encode(arguments, strict=True)
-                except (TypeError, ValueError, RecursionError) as error:
-                    raise _Fault("input %d cannot be handed over: %s" % (number, describe(error))) from None
-                yield _Trial(number, arguments, sent, len(line))
+            if not line.strip():
+                continue
+            arguments = compare.restore(json.loads(line), self.params["shape"])
+            try:
+                sent, fault = plain.encode(arguments, strict=True), ""
+            except (TypeError, ValueError, RecursionError) as error:
+                sent, fault = None, describe(error)
+            if not self._admitted(arguments):
+                continue
+            if fault:
+                raise _Fault("input %d cannot be handed over: %s" % (number, fault))
+            yield _Trial(number, arguments, sent, len(line))
 
-    def _arguments(self, line: bytes) -> list[Any]:
-        return compare.restore(json.loads(line), self.params["shape"])
-
-    def _admitted(self, line: bytes) -> bool:
+    def _admitted(self, arguments: list[Any]) -> bool:
         if self.contract is None:
             return True
         try:
-            self.contract(*self._arguments(line))
+            self.contract(*arguments)
         except Exception:
             return False
         return True
