@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check install system system-tests bench clean
+.PHONY: help demo test check gate install system system-tests bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -14,10 +14,14 @@ demo: $(VENV)/.demo system  ## install and run the demo study to its summary
 
 test: $(VENV)/.dev system-tests  ## install, then lint, types, import rules and every test
 	PATH="$(abspath $(BIN)):$$PATH" scripts/check
+	$(BIN)/python -m recurve_eval.gates check . --ledger --timeout 60
 	PATH="$(abspath $(BIN)):$$PATH" scripts/test
 
 check: $(VENV)/.dev  ## lint, types and import rules only
 	PATH="$(abspath $(BIN)):$$PATH" scripts/check
+
+gate: $(VENV)/.dev  ## our own claims by our own gate: every probe and every trap, with tiers
+	$(BIN)/python -m recurve_eval.gates check . --ledger --timeout 60
 
 bench: $(VENV)/.dev system  ## the benchmarks, as ratios within one run
 	PATH="$(abspath $(BIN)):$$PATH" scripts/bench/run

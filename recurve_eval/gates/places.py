@@ -159,7 +159,9 @@ class LocalPlace:
     def _environment(self, fixture: str | None) -> Mapping[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
         trap = {"TRAP_FIXTURE": str(self.root / fixture)} if fixture else {}
-        return {**kept, **QUIET, "HOME": str(self.home), "TMPDIR": str(self.home), "TZ": "UTC", **trap}
+        # Bytecode is kept outside the work, so that many probes of one package do not compile it each time.
+        quiet = {"PYTHONHASHSEED": "0", "PYTHONPYCACHEPREFIX": str(self.home / "bytecode")}
+        return {**kept, **quiet, "HOME": str(self.home), "TMPDIR": str(self.home), "TZ": "UTC", **trap}
 
 
 @contextmanager

@@ -74,6 +74,8 @@ def _ledger(claims: tuple[Claim, ...], judgement: Judgement) -> list[str]:
             state = "not reached"
         elif len(kept) < len(runs):
             state = next(r.verdict.value for r in runs if r.verdict is not r.case.want)
+        elif judgement.verdict is not GateVerdict.GREEN:
+            state = "unrefuted"
         else:
             state = "trap_hardened" if any(r.case.fixture for r in runs) else "self_probe"
         seconds = sum(r.wall_s for r in runs)

@@ -1,0 +1,24 @@
+from _hold import hold, refuses
+
+
+def check(place):
+    from recurve_eval.domain import Coordinates
+    from recurve_eval.plan import Condition, Plan
+    def condition(arm="A0", wall=1.0, index=0, tasks=("a", "b")):
+        counted = {"budget": {"wall_s": wall}, "arm": arm}
+        at = Coordinates("demo", "", "m", "scripted", arm, "small", 0)
+        return Condition(index, counted, counted, {"benchmark": {"dataset_hash": "d"}}, at, tasks, False, True)
+    STUDY = {"name": "s", "primary": None, "contrasts": [], "noise_floor": None}
+    def plan(*conditions):
+        return Plan(conditions, STUDY, {"alpha": 0.05})
+
+    from recurve_eval.errors import Drift
+    from recurve_eval.plan import freeze
+    p = plan(condition())
+    freeze(p, place / "run", {}, {"environments": {}})
+    text = (place / "run/plan.yaml").read_text()
+    (place / "run/plan.yaml").write_text(text.replace("experiment: s", "experiment: t"))
+    return refuses(Drift, freeze, p, place / "run", {}, {"environments": {}})
+
+
+hold(check)

@@ -1,0 +1,15 @@
+from _hold import hold, refuses
+
+
+def check(place):
+    from recurve_eval.leak import HeldOutScanner
+    secret = b"    assert candidate([3, 1, 2]) == [1, 2, 3], 'sorted'"
+    scanner = HeldOutScanner({"hidden.py": secret + b"\n"}, {})
+    (place / "notes").write_bytes(b"x = 1\n")
+    clean = scanner.scan(place)
+    (place / "notes").write_bytes(b"# " + secret.strip() + b"\n")
+
+    return clean == [] and len(scanner.scan(place)) == 1
+
+
+hold(check)

@@ -1,0 +1,14 @@
+from _hold import hold, refuses
+
+
+def check(place):
+    from ledger_samples import sample_row
+    from recurve_eval.ledger import Ledger, read_rows
+
+    from recurve_eval.rows import InvalidRow, validate
+    row = sample_row(1)
+    row["gate"]["tier"] = "adversary_cross_model"
+    return refuses(InvalidRow, validate, row)
+
+
+hold(check)

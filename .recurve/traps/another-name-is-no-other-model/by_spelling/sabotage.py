@@ -1,0 +1,1 @@
+replace("recurve_eval.gates.review", "_plain", lambda name: name)

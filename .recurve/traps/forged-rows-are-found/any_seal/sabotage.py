@@ -1,0 +1,1 @@
+replace("recurve_eval.ledger", "_intact", lambda line: True)

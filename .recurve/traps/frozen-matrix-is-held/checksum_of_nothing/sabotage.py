@@ -1,0 +1,1 @@
+replace("recurve_eval.plan", "_sha", lambda data: "same")

@@ -1,0 +1,1 @@
+replace("recurve_eval.domain", "_demand", lambda value, kind, message: None)

@@ -1,0 +1,1 @@
+replace("recurve_eval.leak", "HeldOutScanner._judge", lambda self, path, content: iter([str(content)]))

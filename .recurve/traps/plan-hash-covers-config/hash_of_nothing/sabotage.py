@@ -1,0 +1,1 @@
+replace("recurve_eval.plan", "Condition.hash", "the same")

@@ -1,0 +1,1 @@
+replace("recurve_eval.plan", "_refuse_collisions", lambda conditions: None)

@@ -1,0 +1,1 @@
+replace("recurve_eval.agents.record", "count", lambda value: value)

@@ -1,0 +1,1 @@
+replace("recurve_eval.rows", "tier_of", lambda gate: gate["tier"])
