@@ -243,6 +243,10 @@ class Usage:
             steps=total("steps"),
         )
 
+    def free(self) -> Usage:
+        """The same consumption, known to cost nothing."""
+        return replace(self, cost_usd=0.0, cost_source=CostSource.FREE)
+
     @property
     def tokens(self) -> int | None:
         """Tokens in plus out, or ``None`` where either is unknown."""

@@ -88,6 +88,7 @@ class Command:
     timeout_s: float = 60.0
     max_output_bytes: int = 256 * 1024
     watch: Callable[[bytes], str | None] | None = None
+    stdin_fd: int | None = None  # read instead of ``stdin``: whoever holds the other end can go on talking
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ stream), ``truncate`` (the stream ends in the middle of a JSON value), ``hang``.
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -216,7 +217,8 @@ def _completions(self: Handler, body: dict[str, Any], fault: str) -> None:
             "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if "tool_calls" in message else "stop"}]}  # fmt: skip
     text = json.dumps(done).encode()
     if fault == "drop":
-        self.connection.close()
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
         return
     self._whole(200, text[: len(text) // 2] if fault == "truncate" else text)
 

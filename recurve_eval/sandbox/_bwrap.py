@@ -33,12 +33,13 @@ class BwrapChild:
     """
 
     def __init__(
-        self, walls: list[str], command: list[str], environment: Mapping[str, str], files: Mapping[str, bytes]
-    ) -> None:
+        self, walls: list[str], command: list[str], environment: Mapping[str, str], files: Mapping[str, bytes],
+        stdin_fd: int | None = None,
+    ) -> None:  # fmt: skip
         self._ending: Ending | None = None
         self.guarded = self._init = -1
         self._status = b""
-        self._pipes = Pipes()
+        self._pipes = Pipes(stdin_fd)
         self.stdin, self.stdout, self.stderr = self._pipes.stdin, self._pipes.stdout, self._pipes.stderr
         self._status_fd, status = os.pipe()
         hold, self._hold = os.pipe()

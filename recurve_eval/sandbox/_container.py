@@ -102,12 +102,12 @@ class ContainerChild:
 
     def __init__(
         self, engine: Engine, name: str, words: Sequence[str], image: str, argv: Sequence[str],
-        environment: Mapping[str, str],
+        environment: Mapping[str, str], stdin_fd: int | None = None,
     ) -> None:  # fmt: skip
         self._engine, self._name = engine, name
         self._ending: Ending | None = None
         self.guarded = Removal((_docker(), "rm", "--force", "--volumes", name), engine.environment())
-        self._pipes = Pipes()
+        self._pipes = Pipes(stdin_fd)
         self.stdin, self.stdout, self.stderr = self._pipes.stdin, self._pipes.stdout, self._pipes.stderr
         named = [f"--env={key}" for key in environment]
         start = [_docker(), "run", "--interactive", f"--name={name}", "--log-driver=none", "--pull=never"]

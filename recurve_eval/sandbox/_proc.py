@@ -180,10 +180,15 @@ class Exchange:
 
 
 class Pipes:
-    """The three pipes of a child: the far ends to hand over, the near ends to keep."""
+    """The three pipes of a child: the far ends to hand over, the near ends to keep.
 
-    def __init__(self) -> None:
+    With ``given``, that descriptor is the child's stdin, and the near end kept here leads nowhere.
+    """
+
+    def __init__(self, given: int | None = None) -> None:
         self.far_in, self.stdin = os.pipe()
+        if given is not None:
+            os.dup2(given, self.far_in, inheritable=False)
         self.stdout, self.far_out = os.pipe()
         self.stderr, self.far_err = os.pipe()
         self._far = [self.far_in, self.far_out, self.far_err]

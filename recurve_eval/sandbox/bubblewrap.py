@@ -181,7 +181,9 @@ class BubblewrapSession(BaseSession):
         argv = self._net.command(self._interpreter, argv)
         environment = self._sandbox.environment(PATH, SCRATCH, self._token, self._net.environment() | dict(command.env))
         self._runs += 1
-        return BwrapChild([*self._prefix, *self._mounts], [*self._suffix, *argv], environment, self._accounts())
+        return BwrapChild(
+            [*self._prefix, *self._mounts], [*self._suffix, *argv], environment, self._accounts(), command.stdin_fd
+        )
 
     def _accounts(self) -> dict[str, bytes]:
         """The password and group files that the agent sees: itself, root and nobody."""

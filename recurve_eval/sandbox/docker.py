@@ -181,7 +181,7 @@ class DockerSession(BaseSession):
             *self._docker.walls(), *self._volumes(),
         ]  # fmt: skip
         image = self._docker.image_id or self._docker.image
-        return ContainerChild(self._engine, name, words, image, argv, env)
+        return ContainerChild(self._engine, name, words, image, argv, env, command.stdin_fd)
 
     def _volumes(self) -> list[str]:
         whole = any(m.endswith(f":{WORKSPACE}:ro") for m in self._mounts)

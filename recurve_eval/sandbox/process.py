@@ -67,7 +67,7 @@ class ProcessSession(BaseSession):
         argv = [self._sandbox.interpreter if word == "{python}" else word for word in command.argv]
         bound = command.timeout_s + self._sandbox.grace_s + MARGIN_SECONDS
         sheet = {"argv": argv, "env": base, "cwd": str(self._workspace), "bound_s": bound}
-        return ProcessChild(self._socket, sheet, self._token)
+        return ProcessChild(self._socket, sheet, self._token, command.stdin_fd)
 
     def _depart(self) -> str:
         try:
@@ -83,11 +83,13 @@ class ProcessSession(BaseSession):
 class ProcessChild:
     guarded = -1  # its supervisor is a process of its own and keeps the bound itself
 
-    def __init__(self, supervisor: socket.socket, sheet: dict[str, Any], token: str) -> None:
+    def __init__(
+        self, supervisor: socket.socket, sheet: dict[str, Any], token: str, stdin_fd: int | None = None
+    ) -> None:
         self._supervisor, self._token = supervisor, token
         self._ending: Ending | None = None
         self.ended = supervisor.fileno()
-        self._pipes = Pipes()
+        self._pipes = Pipes(stdin_fd)
         self.stdin, self.stdout, self.stderr = self._pipes.stdin, self._pipes.stdout, self._pipes.stderr
         memory = os.memfd_create("command")
         try:
