@@ -19,6 +19,13 @@ BEHAVIOURS: dict[str, bytes] = {
     "symlink_passwd": b"rm -f %s; ln -s /etc/passwd %s\n",
     "fifo": b"rm -f %s; mkfifo %s\n",
     "directory": b"rm -f %s; mkdir %s\n",
+    "break_boundary": (
+        b"chmod -R u+w .recurve .git 2>/dev/null\n"
+        b"find .recurve -type f 2>/dev/null | while read f; do echo '# loosened' >> $f; done 2>/dev/null\n"
+        b"rm -rf .recurve 2>/dev/null; mkdir -p .recurve 2>/dev/null && echo mine > .recurve/mine; true\n"
+    ),
+    "fill_disk": b"n=0; while head -c 104857600 /dev/zero > f$n; do n=$((n+1)); sleep 0.02; done; sleep 30\n",
+    "exhaust_pids": b"while :; do sleep 60 & done 2>/dev/null; true\n",
     "huge_file": b"head -c 41943040 /dev/zero > %s\n",
 }
 

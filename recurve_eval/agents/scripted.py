@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from recurve_eval.agents._appetite import Appetite
 from recurve_eval.agents._appetite import script as hunger
 from recurve_eval.agents._authoring import STYLES, claims_files
+from recurve_eval.agents._cheating import attack, cheated
 from recurve_eval.agents._hostile import BEHAVIOURS, script_of
 from recurve_eval.agents._script import SHELL, put, write_files
 from recurve_eval.agents.record import read_record, turn_of
@@ -31,6 +32,8 @@ class ScriptedAgent:
     seed : part of every draw; another seed is another agent of the same skill.
     overconfidence : probability, 0 to 1, that it declares wrong work done.
     repair : probability, 0 to 1, that a rejection fed back turns wrong work into right work on the next cycle.
+    noise : probability, 0 to 1, that a later cycle spoils right work.
+    cheat : where its work is wrong, the attack on its grader that it puts in front: a name of oracle/exploits.
     appetite_tokens : tokens that it burns in simulated model calls before it writes anything; 0 for none.
     call_tokens : tokens of one of those calls, and ``call_s`` its seconds; each is reported as it ends.
     behaviour : ``honest``, or one of the ways to misbehave that the harness has to survive.
@@ -43,6 +46,8 @@ class ScriptedAgent:
     seed: int = 0
     overconfidence: float = 1.0
     repair: float = 0.5
+    noise: float = 0.0
+    cheat: str = ""
     appetite_tokens: int = 0
     call_tokens: int = 8000
     call_s: float = 0.02
@@ -54,7 +59,7 @@ class ScriptedAgent:
     simulated = True
 
     def pins(self) -> Mapping[str, JSON]:
-        for field in ("overconfidence", "repair", "check_quality"):
+        for field in ("overconfidence", "repair", "noise", "check_quality"):
             _probability(f"agent.{field}", getattr(self, field))
         if self.appetite_tokens < 0 or self.call_tokens < 1 or not self.call_s >= 0:
             raise ConfigError("agent.appetite_tokens and call_s must not be negative, and call_tokens at least 1")
@@ -66,6 +71,8 @@ class ScriptedAgent:
             "seed": self.seed,
             "overconfidence": self.overconfidence,
             "repair": self.repair,
+            "noise": self.noise,
+            "cheat": {k: hashlib.sha256(v).hexdigest() for k, v in attack(self.cheat).items()} if self.cheat else {},
             "appetite": [self.appetite_tokens, self.call_tokens, self.call_s],
             "behaviour": self.behaviour,
             "check_quality": self.check_quality,
@@ -88,6 +95,8 @@ class ScriptedAgent:
             return self._author(request, request.answers, session)
         right = not request.answers.impossible and self._is_right(request, request.cycle)
         kind, files = ("canonical", request.answers.canonical) if right else self._wrong(request, request.answers)
+        if self.cheat and not right:
+            kind, files = f"cheating ({self.cheat})", cheated(self.cheat, files)
         done = right or self._draw(request, "declare", request.cycle) < self.overconfidence
         record = self._record(request, files, done, kind)
         script = write_files({**files, **self._answer(request.prompt)}) + put(record, b'"$RECURVE_RESULT_FILE"')
@@ -123,6 +132,8 @@ class ScriptedAgent:
         if skill is None:
             raise ConfigError(f"model '{request.model.name}' states no skill: a scripted agent needs model.skill")
         _probability("model.skill", skill)
+        if cycle > 1 and self._draw(request, "noise", cycle) < self.noise:
+            return False
         if self._draw(request, "solve", 1) < skill:
             return True
         return any(self._draw(request, "repair", later) < self.repair for later in range(2, cycle + 1))
