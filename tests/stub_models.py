@@ -23,8 +23,8 @@ INPUT, CACHED, OUTPUT = 100, 40, 20  # tokens of each call: not cached, read fro
 class Stub(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, faults: list[str], served: str, turns: int) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, faults: list[str], served: str, turns: int, host: str = "127.0.0.1") -> None:
+        super().__init__((host, 0), Handler)
         self.faults, self.served, self.turns = list(faults), served, turns
         self.calls: list[dict[str, Any]] = []
         self.refused: list[str] = []
@@ -33,7 +33,7 @@ class Stub(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"http://{self.server_address[0]!s}:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is no concern of a test."""
@@ -227,9 +227,9 @@ APIS = {"/messages": _messages, "/responses": _responses, "/chat/completions": _
 
 
 @contextmanager
-def stub(*faults: str, served: str = "stub-model-1", turns: int = 1) -> Iterator[Stub]:
+def stub(*faults: str, served: str = "stub-model-1", turns: int = 1, host: str = "127.0.0.1") -> Iterator[Stub]:
     """A server on loopback; ``turns`` tool calls come before the last word."""
-    server = Stub(list(faults), served, turns)
+    server = Stub(list(faults), served, turns, host)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

@@ -141,3 +141,18 @@ def test_nothing_of_the_user_leaks_in_and_no_other_credential(
     assert kept.stdout == b""
     tools = {t.get("name") or t.get("type") for call in server.calls for t in call["body"].get("tools", [])}
     assert not {"WebSearch", "WebFetch", "web_search", "web_search_preview"} & tools
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_turn_with_no_network_but_its_model(name: str, clis: Path, tmp_path: Path) -> None:
+    with stub(served=SERVED, host="127.0.0.2") as server:
+        where = f"127.0.0.2:{server.server_address[1]}"
+        held = sandbox("bubblewrap", network="allowlist", allow=[where], read_only=[str(clis)])
+        made = cell(held, tmp_path / "cell", f"cli-{uuid.uuid4().hex}")
+        materialize(TASK, made.workspace)
+        turn = ask(made, agent(name, clis, server))
+        refused = made.session.refused()  # type: ignore[attr-defined]
+        made.gone()
+    assert turn.status is TurnStatus.COMPLETED, (turn.stdout, turn.stderr)
+    assert (made.workspace / "solution.py").exists() and turn.usage.steps == 2
+    assert all("127.0.0.2" not in host for host in refused), refused
