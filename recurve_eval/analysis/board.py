@@ -39,7 +39,7 @@ def study_note(data: Data, markdown: str) -> Note:
     chosen = chosen or [c for c in data["contrasts"] if c["role"] != "noise_floor"][:1]
     answers = [_answer(c, labels) for c in chosen] or ["one arm: nothing to compare"]
     simulated = "" if study["simulated"] == "none" else "Simulated agents. "
-    note = Note(study["name"], _fitting("\n\n".join([simulated + "; ".join(answers) + ".", headline(markdown)])))
+    note = Note(study["name"], fitting("\n\n".join([simulated + "; ".join(answers) + ".", headline(markdown)])))
     unscored = sum(a["n"] - a["scored"] for a in data["arms"])
     note.metrics = {"n_cells": study["cells"], "n_tasks": study["tasks"], "n_unscored": unscored}
     for c in chosen:
@@ -66,7 +66,7 @@ def _arm_note(a: Data, c: Data | None, labels: Labels) -> Note:
                     "n_shipped_bad": a["outcomes"]["shipped_bad"], "n_declared": a["declared"]}  # fmt: skip
     for name, key in RATES:
         note.tags[name.replace("_", " ")] = rate(a[key])
-        note.metrics |= _with_interval(name, a[key])
+        note.metrics |= with_interval(name, a[key])
     for name, key in MEANS:
         found = a["distributions"][key]["all"]
         if defined(found["mean"]) and not found["unknown"]:
@@ -98,10 +98,10 @@ def _against_baseline(a: Data, contrasts: Sequence[Data]) -> Data | None:
 
 def _contrast_metrics(c: Data) -> dict[str, float]:
     end = c["endpoints"]["ship_bad"]
-    found = _with_interval("vs_baseline_p_ship_bad", end["effect"])
-    found |= _with_interval("vs_baseline_fdr", c["fdr"]["effect"])
+    found = with_interval("vs_baseline_p_ship_bad", end["effect"])
+    found |= with_interval("vs_baseline_fdr", c["fdr"]["effect"])
     for name, key in PRICES:
-        found |= _with_interval(name, c["price"]["ratios"][key]["ratio"])
+        found |= with_interval(name, c["price"]["ratios"][key]["ratio"])
     if defined(end["test"]):
         found["vs_baseline_p"] = end["test"]["p_value"]
     if defined(c["p_holm"]):
@@ -128,7 +128,8 @@ def _answer(c: Data, labels: Labels) -> str:
     return f"{where}: {c['verdict']['text']}" if where else str(c["verdict"]["text"])
 
 
-def _with_interval(name: str, found: Data) -> dict[str, float]:
+def with_interval(name: str, found: Data) -> dict[str, float]:
+    """A number and the ends of its interval as metrics, as far as they are defined."""
     if not defined(found["value"]):
         return {}
     if not defined(found["interval"]):
@@ -136,7 +137,7 @@ def _with_interval(name: str, found: Data) -> dict[str, float]:
     return {name: found["value"], f"{name}_low": found["interval"]["low"], f"{name}_high": found["interval"]["high"]}
 
 
-def _fitting(text: str) -> str:
+def fitting(text: str) -> str:
     """Whole lines of a text, as many as fit."""
     if len(text) <= LONGEST:
         return text

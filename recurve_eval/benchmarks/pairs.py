@@ -26,13 +26,13 @@ from recurve_eval.leak import HeldOutScanner
 
 SOLUTION = "solution.py"
 VISIBLE = "test_visible.py"
-_CHECK = """import types
-
-CASES = {cases!r}
+_CHECK = """CASES = {cases!r}
 
 
 def plain(value):
-    return [plain(v) for v in value] if isinstance(value, (list, tuple, types.GeneratorType)) else value
+    if isinstance(value, (str, bytes, dict, int, float, type(None))) or not hasattr(value, "__iter__"):
+        return value
+    return [plain(v) for v in value]
 
 
 def check(candidate):

@@ -51,19 +51,36 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _one(run_dir: Path, options: argparse.Namespace) -> int:
+    from recurve_eval.analysis.board_layers import KIND
     from recurve_eval.analysis.collect import gather, write_records
     from recurve_eval.execute.conduct import calibration_of
     from recurve_eval.tracking.study import read_plan
 
+    plan = read_plan(run_dir)
+    if plan.get("kind") == KIND:
+        return _interception(run_dir, options)
     if not (run_dir / "results.jsonl").is_file() and options.source == "ledger":
         raise RecurveError(f"{run_dir} has no sealed cells yet")
     source = _source(run_dir, options)
     records = gather([source], _say)
     into = options.into or run_dir / "analysis"
-    written = write_records(records, read_plan(run_dir), into, calibration_of(run_dir), run_dir / "cells")
+    written = write_records(records, plan, into, calibration_of(run_dir), run_dir / "cells")
     if options.into is None and not options.no_log:
         _log_back(run_dir)
     return _show(written, options)
+
+
+def _interception(run_dir: Path, options: argparse.Namespace) -> int:
+    """The report of an interception, from its ledger."""
+    from recurve_eval.interception.report import first_tables, write_report
+
+    path = write_report(run_dir)
+    if not options.no_log:
+        _log_back(run_dir)
+    text = path.read_text(encoding="utf-8")
+    print(text if options.full else first_tables(text))  # noqa: T201
+    print(f"report: {path}")  # noqa: T201
+    return EXIT_DONE
 
 
 def _source(run_dir: Path, options: argparse.Namespace) -> Source:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from recurve_eval.analysis.board_layers import KIND
 from recurve_eval.analysis.encode import plain
 from recurve_eval.domain import canonical_json
 from recurve_eval.interception.blindspots import by_authorship, of_layers, of_models
@@ -57,7 +58,7 @@ def summarize(decided: list[Decision], plan: Mapping[str, Any]) -> dict[str, Any
     by_claims = [layer for layer in judging if _claims_part(parts[layer])]
     return {
         "schema": SCHEMA,
-        "kind": "interception",
+        "kind": KIND,
         "study": plan["experiment"],
         "plan_hash": plan["plan_hash"],
         "benchmark": first["labels"]["benchmark"],

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from recurve_eval.analysis.board import Note, arm_notes, study_note
+from recurve_eval.analysis.board_layers import KIND, interception_notes
 from recurve_eval.ledger import sealed_lines
 from recurve_eval.tracking.encoding import KIND_TAG, MAX_TAG, PARENT_TAG
 from recurve_eval.tracking.mlflow.client import search, upload
@@ -35,12 +36,14 @@ def publish(client: Any, experiment_id: str, parent_id: str, run_dir: Path, anal
     for run in search(client, [experiment_id], f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`{KIND_TAG}` = 'arm'"):
         client.delete_run(run.info.run_id)
     data = json.loads(raw)
-    note = study_note(data, (analysis / "summary.md").read_text(encoding="utf-8"))
+    text = (analysis / "summary.md").read_text(encoding="utf-8")
+    layered = data.get("kind") == KIND
+    note, notes = interception_notes(data, text) if layered else (study_note(data, text), arm_notes(data))
     for name in parent.data.metrics.keys() - note.metrics.keys():
         note.metrics[name] = float("nan")  # an earlier analysis had a value; MLflow cannot forget a metric
     _log(client, parent_id, note)
     client.update_run(parent_id, name=f"{parent.info.run_name.split(': ')[0]}: {note.tags['finding']}"[:250])
-    for arm in reversed(arm_notes(data)):  # the table shows the newest first
+    for arm in reversed(notes):  # the table shows the newest first
         tags = {KIND_TAG: "arm", PARENT_TAG: parent_id, SUMMARY_TAG: mark}
         run = client.create_run(experiment_id, tags=tags, run_name=arm.name)
         _log(client, run.info.run_id, arm)
