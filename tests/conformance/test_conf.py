@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from recurve_eval import app, config, ports
+from recurve_eval.interception import items
 from recurve_eval.resources import conf_dir
 
 PORTS: dict[str, Any] = {
@@ -25,13 +26,18 @@ PORTS: dict[str, Any] = {
     "oracle": ports.OracleBackend,
     "tracking": ports.Tracker,
     "sandbox": None,
+    "source": items.Source,
+    "claims": items.Claims,
+    "layers": None,
 }
 NEEDS = {
     "task=directory": ["task.path=tasks"],
     "task=harbor": ["task.path=tasks"],
     "agent=replay": ["agent.submissions=file"],
 }
-NEEDS |= {"gate/checks=ci": ["gate.checks.command=[true]"]}
+NEEDS |= {"gate/checks=ci": ["gate.checks.command=[true]"], "task=pairs": ["task.path=pairs"]}
+NEEDS |= {"source=recorded": ["source.paths=[file]"], "source=replay": ["source.run=run"]}
+NEEDS |= {"claims=recorded": ["claims.path=file"], "claims=stored": ["source=replay", "source.run=run"]}
 OPTIONS = sorted(p for p in conf_dir().rglob("*.yaml") if p.parent != conf_dir())
 ADAPTERS = [p for p in OPTIONS if "_target_" in yaml.safe_load(p.read_text()) and "hydra" not in p.parts]
 
@@ -64,8 +70,8 @@ def test_an_adapters_yaml_documents_every_field(path: Path) -> None:
 @pytest.mark.parametrize("path", ADAPTERS, ids=name_of)
 def test_an_option_composes_and_keeps_its_port(path: Path) -> None:
     option = name_of(path)
-    composed = app.compose([option, *NEEDS.get(option, [])])
     group = option.split("=")[0]
+    composed = app.compose([option, *NEEDS.get(option, [])], app.INTERCEPTION if group in app.INTERCEPTION else None)
     node = composed["gate"][group.removeprefix("gate/")] if group.startswith("gate/") else composed[group]
     part = app.instantiate(node)
     port = PORTS[group]
