@@ -8,10 +8,10 @@ RUNNER = Path(__file__).resolve().parents[2] / "oracle" / "runner"
 CANARIES = {
     "conventions.py": ("MustFail", "CANARIES", "_canary", "run_unittest", "run_check"),
     "heldout.py": ("Wrong", "twin", "Watch"),
-    "namespace.py": ("run_namespace", "_with_canaries", "_split"),
+    "namespace.py": ("run_namespace", "_with_canaries"),
     "reference.py": ("_canary",),
 }
-KNOWN = {1: ""}
+KNOWN = {1: "fac08d8015e8596c"}
 
 
 def named(module: ast.Module, name: str) -> ast.stmt:
