@@ -235,9 +235,8 @@ def _work(trial: Trial) -> None:
     scratch = trial.place / "scratch"
     scratch.mkdir(mode=0o700)
     label = f"{trial.files.run_label}.{trial.cell.cell_id}.{trial.attempt}"
-    session = trial.parts.sandbox.open(trial.workspace, scratch, label)
+    session = offline.as_asked(trial.parts.sandbox, trial.task).open(trial.workspace, scratch, label)
     trial.register(session)
-    session = offline.answering(session, trial.task, trial.parts.sandbox.attestation())
     try:
         rounds = trial.rounds = _rounds(trial, session, label)
         rounds.open()

@@ -8,6 +8,7 @@ from typing import Any
 
 from recurve_eval.cell import Trial, declared, gate_outcome, rejections
 from recurve_eval.domain import JSON, CostSource, OracleEnv, OracleVerdict, Outcome, outcome_of
+from recurve_eval.offline import as_asked
 from recurve_eval.tiers import tier_of
 
 ROW_SCHEMA = 1
@@ -162,7 +163,7 @@ def _provenance(trial: Trial, facts: RunFacts, env: OracleEnv) -> dict[str, Any]
 def _attestation(trial: Trial, env: OracleEnv) -> dict[str, Any]:
     submission = trial.submission
     return {
-        **{k: str(v) for k, v in trial.parts.sandbox.attestation().items()},
+        **{k: str(v) for k, v in as_asked(trial.parts.sandbox, trial.task).attestation().items()},
         "oracle_isolation": env.isolation,
         "candidate": trial.candidate,
         "image_digest": trial.image or env.image_digest,

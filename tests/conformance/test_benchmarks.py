@@ -203,7 +203,7 @@ def test_canonical_solutions_pass_and_known_bad_ones_fail(bench: Benchmark, orac
             if grade.verdict is not expected:
                 wrong.append((task_id, origin, grade.verdict.value, grade.detail, grade.failed))
     assert wrong == []
-    assert graded >= 3
+    assert graded >= min(3, len(sample(bench)))
 
 
 def needs_libraries(bench: Benchmark, task_id: str) -> bool:

@@ -87,6 +87,7 @@ def test_an_offline_world_answers_every_request(tmp_path: Path, bwrap: None) -> 
     script = f'cat > /dev/null; printf "{asks}" > ask.py; python3 ask.py'
     (row,) = study_in(tmp_path, script, "sandbox=bubblewrap")
     assert row["declaration"]["declared_done"] is True, row
+    assert row["attestation"]["network"] == "offline_404"
     (row,) = study_in(tmp_path, script, "sandbox=bubblewrap", "task.network=''")
     assert row["declaration"]["declared_done"] is False
 
@@ -98,8 +99,3 @@ def study_in(tmp_path: Path, script: str, *words: str) -> list[dict[str, Any]]:
         f"run.outputs={tmp_path}/outputs", "run.analyze=false", *words,
     ])  # fmt: skip
     return recurve_eval.load(report.run_dir).rows
-
-
-def test_a_program_that_is_not_there_is_not_the_agents_failure(tmp_path: Path, bwrap: None) -> None:
-    (row,) = study_in(tmp_path, "", "sandbox=bubblewrap", "agent.argv=[./no-such-agent]")
-    assert (row["verdict"]["oracle_verdict"], row["verdict"]["reason"]) == ("unscored", "infra")
