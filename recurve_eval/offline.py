@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 from recurve_eval.domain import Task
 from recurve_eval.ports import Sandbox
@@ -16,9 +16,8 @@ def as_asked(sandbox: Sandbox, task: Task | None) -> Sandbox:
 
     A sandbox that gives a network (an agent's API needs one) is left as it is, and so is one that has no say over it.
     """
-    if task is None or not task.network or not is_dataclass(sandbox) or isinstance(sandbox, type):
+    adapter: Any = sandbox
+    if task is None or not task.network or getattr(adapter, "network", "") != NONE:
         return sandbox
-    if getattr(sandbox, "network", "") != NONE:
-        return sandbox
-    asked: Any = replace(sandbox, network=task.network)
-    return cast(Sandbox, asked)
+    asked: Sandbox = replace(adapter, network=task.network)
+    return asked
