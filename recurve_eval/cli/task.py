@@ -157,6 +157,11 @@ def _shown(found: Benchmark, task_id: str, files: bool) -> Iterator[str]:
     if one.protected:
         yield f"protected      {', '.join(one.protected)}"
     yield f"held out       {len(job.expected)} tests, {job.timeout_s:g} s for one run of them"
+    if one.wall_s is not None:
+        ending = f", gone {one.cancel_s:g} s after" if one.cancel_s is not None else ""
+        yield f"agent          {one.wall_s:g} s{ending}"
+    if one.network:
+        yield f"network        {one.network}"
     yield f"libraries      {', '.join(job.preload) or 'none beyond what the oracle has'}"
     for name, value in sorted(found.pins().items()):
         yield f"pinned         {name} {value if isinstance(value, str) else json.dumps(value, sort_keys=True)}"

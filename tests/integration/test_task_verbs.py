@@ -69,6 +69,17 @@ def test_what_is_shown_is_public(say: Say) -> None:
     assert not {line for line in hidden - public if len(line) >= 24} & shown
 
 
+def test_the_limits_of_a_task_are_shown(say: Say) -> None:
+    code, out, _ = say("task", "show", "binary-direction", "task=permutation")
+    assert code == 0
+    for line in (
+        "held out       833 tests, 3 s",
+        "agent          180 s, gone 10 s after",
+        "network        offline_404",
+    ):
+        assert line in out
+
+
 def test_a_statement_that_gives_its_tests_away_is_not_shown(say: Say, tmp_path: Path) -> None:
     say("task", "new", "mine/leaky")
     edited(
