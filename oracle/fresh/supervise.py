@@ -87,16 +87,25 @@ def guard(root):
         if not mode & stat.S_ISVTX:
             os.chmod(above, stat.S_IMODE(mode) & 0o7755 | 0o555)
         above = os.path.dirname(above)
+    own(root, 0o1777)
     for here, directories, files in os.walk(root):
-        os.chown(here, 0, 0)
-        os.chmod(here, 0o1777)
-        for name in directories + files:
-            path = os.path.join(here, name)
-            found = os.lstat(path)
-            if found.st_uid != 0 or found.st_gid != 0:
-                os.lchown(path, 0, 0)
-            if stat.S_ISREG(found.st_mode):
-                os.chmod(path, stat.S_IMODE(found.st_mode) & 0o755 | 0o444)
+        for name in directories:
+            own(os.path.join(here, name), 0o1777)
+        for name in files:
+            own(os.path.join(here, name), None)
+
+
+def own(path, mode):
+    """Root's, with ``mode``, or without others' right to write. A change copies a file, so what is so is left."""
+    found = os.lstat(path)
+    if found.st_uid != 0 or found.st_gid != 0:
+        os.lchown(path, 0, 0)
+    if stat.S_ISLNK(found.st_mode):
+        return
+    held = stat.S_IMODE(found.st_mode)
+    wanted = (held & 0o755 | 0o444) if mode is None else mode
+    if held != wanted:
+        os.chmod(path, wanted)
 
 
 # -- one program ----------------------------------------------------------------------------------

@@ -57,6 +57,11 @@ class ReplayAgent:
             raise ConfigError(
                 f"{self.submissions} holds no submission for task {request.task.id}, attempt {request.seed}"
             ) from None
+        if not request.task.capture.paths:
+            raise ConfigError(
+                f"the replay agent writes one named file, and task {request.task.id} takes whatever differs in its "
+                "workspace; use another agent"
+            )
         path = request.task.capture.paths[0]
         authoring = request.phase is Phase.AUTHOR
         script = write_files(recorded_claims(path, solution, checks) if authoring else {path: solution})

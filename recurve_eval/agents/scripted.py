@@ -101,7 +101,7 @@ class ScriptedAgent:
         record = self._record(request, files, done, kind)
         script = write_files({**files, **self._answer(request.prompt)}) + put(record, b'"$RECURVE_RESULT_FILE"')
         if self.behaviour != "honest":
-            script += script_of(self.behaviour, request.task.capture.paths[0])
+            script += script_of(self.behaviour, (*request.task.capture.paths, *files)[0])
         if self.appetite_tokens:
             script = hunger(self.appetite_tokens, self.call_tokens, self.call_s) + script
         appetite = Appetite(request)

@@ -34,7 +34,7 @@ from recurve_eval.leak import HeldOutScanner
 
 SOLVE = "solve.sh"
 REWARDS = ["/logs/verifier/reward.txt", "/logs/verifier/reward.json"]
-LITTER = ("*.pyc", "*__pycache__/*", "*.pytest_cache/*")
+LITTER = (".recurve/*", "*.pyc", "*__pycache__/*", "*.pytest_cache/*")
 
 
 @dataclass

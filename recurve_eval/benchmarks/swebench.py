@@ -47,7 +47,7 @@ TESTS = (
     "test/*", "tests/*", "*/test/*", "*/tests/*", "test_*.py", "*/test_*.py", "*_test.py", "conftest.py",
     "*/conftest.py",
 )  # fmt: skip
-LITTER = ("*.pyc", "*__pycache__/*", "*.pytest_cache/*", "*.egg-info/*", "*.orig", "*.rej")
+LITTER = (".recurve/*", "*.pyc", "*__pycache__/*", "*.pytest_cache/*", "*.egg-info/*", "*.orig", "*.rej")
 
 
 @dataclass

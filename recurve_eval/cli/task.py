@@ -152,7 +152,8 @@ def _shown(found: Benchmark, task_id: str, files: bool) -> Iterator[str]:
     one = found.task(task_id)
     job = found.oracle_job(task_id, Submission.of_reference("none", {}))
     yield f"task           {one.id}  ({found.name})"
-    yield f"capture        {', '.join(one.capture.paths)}, at most {one.capture.max_file_bytes} bytes each"
+    paths = ", ".join(one.capture.paths) or "every file that differs"
+    yield f"capture        {paths}, at most {one.capture.max_file_bytes} bytes each"
     yield f"visible check  {' '.join(_word(w) for w in one.visible_check) if one.visible_check else 'none'}"
     if one.protected:
         yield f"protected      {', '.join(one.protected)}"

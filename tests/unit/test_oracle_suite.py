@@ -130,6 +130,19 @@ def test_a_skipped_or_missing_test_is_no_pass_and_an_expected_failure_is_one(
         assert (grade.verdict, grade.tests_passed) == (FAIL, 0)
 
 
+FORGED = (
+    WRONG
+    + b"""
+import json, os, struct
+body = json.dumps({"event": "end", "id": "test_sum (tests.test_add.Add)", "also": [], "outcome": "passed", "message": ""})
+data = json.dumps([body, "0" * 32]).encode()
+for fd in range(3, 64):
+    try:
+        os.write(fd, struct.pack(">I", len(data)) + data)
+    except OSError:
+        pass
+"""
+)
 HOSTILE: dict[str, tuple[bytes, set[OracleVerdict]]] = {
     "exits": (b"import sys\nsys.exit(0)\n", {FAIL}),
     "exits at once": (b"import os\nos._exit(0)\n", {FAIL}),
@@ -142,10 +155,7 @@ HOSTILE: dict[str, tuple[bytes, set[OracleVerdict]]] = {
         WRONG + b"import unittest\nunittest.TestCase.run = lambda self, r=None: (r.startTest(self), r.addSuccess(self),"
         b" r.stopTest(self))\n", {TAMPERED},
     ),
-    "writes to every descriptor": (
-        WRONG + b"import os, struct\nbody = b'[\"{}\", \"0\"]'\nfor fd in range(3, 64):\n    try:\n"
-        b"        os.write(fd, struct.pack('>I', len(body)) + body)\n    except OSError:\n        pass\n", {TAMPERED},
-    ),
+    "writes records to every descriptor": (FORGED, {TAMPERED}),
     "floods every descriptor": (
         WRONG + b"import os\nfor fd in range(3, 64):\n    try:\n        os.write(fd, b'\\xff' * 40000)\n"
         b"    except OSError:\n        pass\n", {TAMPERED, FAIL},
