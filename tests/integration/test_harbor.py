@@ -94,10 +94,8 @@ def test_a_verifier_that_writes_no_reward_is_no_pass(bench: Harbor, tmp_path: Pa
     assert grade.verdict is FAIL and "missing tests: reward" in grade.detail
 
 
-def test_the_command_builds_pins_and_names_what_is_missing(bench: Harbor, cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_builds_and_pins(bench: Harbor, cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     write(tmp_path / "mine")
-    done = cli("oracle", "build", "oracle=instance", "task=harbor", "task.path=mine", "task.select=[sort]", "--repin")
-    assert done.returncode == 3 and f"does not hold its base image {BASE}" in done.stderr
     dockerfile = tmp_path / "mine/sort/environment/Dockerfile"
     dockerfile.write_text(dockerfile.read_text().replace(BASE, bench.bases[BASE]))
     done = cli("oracle", "build", "oracle=instance", "task=harbor", "task.path=mine", "task.select=[sort]", "--repin")
