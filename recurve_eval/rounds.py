@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recurve_eval.domain import Finding, GateVerdict, Phase
@@ -54,7 +54,10 @@ class Rounds:
         found: list[Finding] = []
         for component in self._staged if self.phase is Phase.AUTHOR else self.components:
             look = component.admit if self.phase is Phase.AUTHOR else component.check  # type: ignore[union-attr]
-            found.append(look(self.context))
+            before = sum(self.context.record.clock.values())
+            finding = look(self.context)
+            own = round(sum(self.context.record.clock.values()) - before, 6)
+            found.append(replace(finding, evidence={**finding.evidence, "probe_wall_s": own}))
             self.note(found[-1])
             if found[-1].binding and found[-1].verdict is not GateVerdict.GREEN:
                 break

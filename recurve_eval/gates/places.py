@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -68,6 +68,7 @@ class SessionPlace:
 
     root: Path
     session: Session
+    clock: dict[str, float] = field(default_factory=dict)  # adds up the probes' own seconds
     isolated: bool = False  # the session has a network namespace of its own, with nothing but its loopback
 
     def run(self, argv: Sequence[str], fixture: str | None, timeout_s: float) -> Ran:
@@ -76,6 +77,7 @@ class SessionPlace:
         done = self.session.run(Command(words, env=env, timeout_s=timeout_s, max_output_bytes=MAX_OUTPUT))
         if done.cancelled:
             raise SandboxError("a probe was cancelled")
+        self.clock["probes"] = self.clock.get("probes", 0.0) + done.wall_s
         code = None if done.timed_out else done.exit_code
         return Ran(code, done.stdout + done.stderr, done.wall_s, self._reached_out())
 
@@ -121,7 +123,7 @@ def session_place(context: GateContext, label: str, *, untouched: bool = False) 
             reset(copy, context.task)
         session = context.open_session(copy, label)
         try:
-            yield SessionPlace(copy, session, isolated=bool(getattr(session, "isolated", False)))
+            yield SessionPlace(copy, session, context.record.clock, isolated=bool(getattr(session, "isolated", False)))
         finally:
             session.close()
 

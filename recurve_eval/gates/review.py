@@ -80,6 +80,7 @@ class Reviewer:
         bound = Budget(self.name, self.wall_s, self.tokens, self.usd)
         request = TurnRequest(prompt, context.task, spec, 0, round_, bound)
         turn: Turn = context.consult(self.agent, request, place, self.name)
+        context.record.clock["reviews"] = context.record.clock.get("reviews", 0.0) + turn.wall_s
         if turn.status is not TurnStatus.COMPLETED:
             raise InfraError(f"the reviewer of '{self.name}' did not review: its turn is {turn.status.value}")
         self._verify(turn, context)

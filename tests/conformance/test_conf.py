@@ -88,3 +88,16 @@ def _members(port: Any) -> list[str]:
 def test_every_arm_plans(arm: str) -> None:
     words = ["sandbox=process", "oracle=process", "task.select={n: 1}", f"arm={arm}"]
     assert app.build_study(words).plan.conditions[0].labels.arm == arm
+
+
+STUDIES = sorted(p.stem for p in (conf_dir() / "experiment").glob("*.yaml"))
+
+
+@pytest.mark.usefixtures("composing")
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_composes_and_fixes_its_question(name: str) -> None:
+    study = app.compose([f"experiment={name}"])["study"]
+    assert study["name"] == name
+    if name != "budget_probe":  # asks whether a budget holds, not which arm is better
+        assert study["primary"]
+        assert study["noise_floor"] == {"baseline": "A0", "treatment": "A0b"}
