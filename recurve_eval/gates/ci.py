@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recurve_eval.domain import JSON, Finding, GateVerdict, Task
-from recurve_eval.errors import ConfigError, SandboxError
+from recurve_eval.errors import ConfigError, InfraError, SandboxError
 from recurve_eval.gates.copies import copy_of
 from recurve_eval.ports import Command, Completed, GateContext
 
@@ -25,8 +25,11 @@ class CommandCheck:
     ----------
     command : list of str, optional
         The command's words; ``None`` takes the task's own visible check.
+    prepare_command : list of str, optional
+        Run once in the workspace, inside the agent's sandbox, before the agent starts: to install a hook, say. A
+        failure is the machinery's.
     timeout_s : float
-        Seconds allowed to the command.
+        Seconds allowed to each command.
     binding : bool
         Whether the finding decides, or is only recorded.
     max_feedback_bytes : int
@@ -38,6 +41,7 @@ class CommandCheck:
     timeout_s: float = 30.0
     binding: bool = True
     max_feedback_bytes: int = 4096
+    prepare_command: list[str] | None = None
 
     def __post_init__(self) -> None:
         if self.timeout_s <= 0:
@@ -64,7 +68,13 @@ class CommandCheck:
         )
 
     def prepare(self, context: GateContext) -> None:
-        pass
+        if not self.prepare_command:
+            return
+        done = context.session.run(Command(tuple(self.prepare_command), timeout_s=self.timeout_s))
+        if done.exit_code != 0:
+            said = (done.stdout + done.stderr)[-400:].decode("utf-8", "replace").strip()
+            how = f"did not end within {self.timeout_s:g} s" if done.timed_out else f"exited {done.exit_code}"
+            raise InfraError(f"gate.checks.prepare_command of '{self.name}' {how}: {said}")
 
     def check(self, context: GateContext) -> Finding:
         started = time.perf_counter()
