@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from recurve_eval.capture import capture_file
 from recurve_eval.domain import JSON, Finding, GateVerdict, Task, Turn, Usage, digest
 from recurve_eval.errors import InfraError
 from recurve_eval.gates.boundary import ANSWERS
-from recurve_eval.gates.copies import listing
+from recurve_eval.gates.copies import MAX_COPY_BYTES, listing
 from recurve_eval.gates.ledger import HOME, Claim, LedgerError, read_ledger
 from recurve_eval.gates.places import Unjudgeable
 from recurve_eval.gates.prompts import prompt_pins, read_prompt
@@ -27,6 +28,7 @@ from recurve_eval.gates.review import (
 from recurve_eval.gates.snapshot import snapshot
 from recurve_eval.ports import GateContext
 
+MAX_ANSWER_BYTES = 4096
 GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
 
 
@@ -145,7 +147,7 @@ class Adversary(Reviewer):
             tried = try_out(context, proposal, self.name)
             if tried.work is GREEN and not tried.flaky:
                 memory.status[name] = "repaired"
-            elif _answered(context, name):
+            elif answer_to(context, name):
                 memory.status[name] = "answered"
             else:
                 memory.status[name] = "open"
@@ -182,12 +184,13 @@ def _is_work(context: GateContext, files: Mapping[str, bytes]) -> bool:
 
 
 def _bytes(context: GateContext, path: str) -> bytes | None:
-    file = context.workspace / path
-    return file.read_bytes() if file.is_file() and not file.is_symlink() else None
+    return capture_file(context.workspace, path, MAX_COPY_BYTES).content
 
 
-def _answered(context: GateContext, name: str) -> bool:
-    return bool((_bytes(context, f"{ANSWERS}/{name}") or b"").strip())
+def answer_to(context: GateContext, name: str) -> str:
+    """What the agent answered to a contest; empty where it did not. No link is followed."""
+    said = capture_file(context.workspace, f"{ANSWERS}/{name}", MAX_ANSWER_BYTES).content or b""
+    return said.decode("utf-8", "replace").strip()
 
 
 def _contest(name: str, proposal: Proposal, tried: Trial) -> str:

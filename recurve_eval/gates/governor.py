@@ -9,8 +9,7 @@ from pathlib import Path
 
 from recurve_eval.domain import JSON, Finding, GateVerdict, Task, Turn
 from recurve_eval.errors import InfraError
-from recurve_eval.gates.adversary import usage_of
-from recurve_eval.gates.boundary import ANSWERS
+from recurve_eval.gates.adversary import answer_to, usage_of
 from recurve_eval.gates.copies import NOT_CLAIMS, differences, listing
 from recurve_eval.gates.ledger import HOME, Claim, LedgerError, read_ledger
 from recurve_eval.gates.places import SessionPlace, Unjudgeable
@@ -186,9 +185,6 @@ def _contested(context: GateContext) -> str:
     """What an adversary contested and how the agent answered, for the batch review."""
     lines = []
     for contest in (context.record.adversary or {}).get("contested", []):
-        answer = context.workspace / ANSWERS / str(contest["id"])
-        said = (
-            answer.read_text("utf-8", "replace")[:1000] if answer.is_file() and not answer.is_symlink() else "nothing"
-        )
+        said = answer_to(context, str(contest["id"])) or "nothing"
         lines.append(f"- {contest['id']} ({contest['status']}): {contest['reason']}\n  the author answered: {said}")
     return "\n".join(lines)

@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
+from recurve_eval.capture import capture_file
+from recurve_eval.domain import CaptureStatus
 from recurve_eval.errors import ConfigError
 
 HOME = ".recurve"
@@ -71,21 +73,19 @@ class Claim:
 
 def read_ledger(workspace: Path) -> tuple[Claim, ...]:
     """The claims of a workspace. Raises LedgerError; links are not followed."""
-    for place in (workspace / HOME, workspace / LEDGER):
-        if place.is_symlink():
-            raise LedgerError(f"{place.relative_to(workspace)}: is a link; it must be real")
-    try:
-        data = (workspace / LEDGER).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise LedgerError(f"{LEDGER}: there is no such file: write one") from None
-    except OSError as error:
-        raise LedgerError(f"{LEDGER}: cannot be read: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
+    found = capture_file(workspace, LEDGER, MAX_BYTES)
+    if found.status is CaptureStatus.MISSING:
+        raise LedgerError(f"{LEDGER}: there is no such file: write one")
+    if found.status is CaptureStatus.TOO_LARGE:
         raise LedgerError(f"{LEDGER}: is longer than {MAX_BYTES} bytes")
+    if found.content is None:
+        raise LedgerError(
+            f"{LEDGER}: is no readable file of its own (a link, a pipe, a directory, or without permission)"
+        )
     try:
-        return parse(data.decode())
+        return parse(found.content.decode())
     except UnicodeDecodeError as error:
-        raise LedgerError(f"{LEDGER}:{data.count(10, 0, error.start) + 1}: is not UTF-8") from None
+        raise LedgerError(f"{LEDGER}:{found.content.count(10, 0, error.start) + 1}: is not UTF-8") from None
 
 
 def parse(text: str, where: str = LEDGER) -> tuple[Claim, ...]:

@@ -140,23 +140,24 @@ class LocalPlace:
         if words[0].startswith(".recurve/"):
             words[0] = f"./{words[0]}"
         started = time.monotonic()
-        try:
-            child = subprocess.Popen(
-                words, cwd=self.root, env=self._environment(fixture), stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-        except OSError as error:
-            return Ran(127, f"{words[0]}: {error.strerror}".encode(), 0.0)
-        try:
-            output, _ = child.communicate(timeout=timeout_s)
-            code: int | None = child.returncode
-        except subprocess.TimeoutExpired:
-            output, code = b"", None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-        return Ran(code, (output or b"")[:MAX_OUTPUT], time.monotonic() - started)
+        with tempfile.TemporaryFile(dir=self.home) as said:  # a pipe would have to be held in memory
+            try:
+                child = subprocess.Popen(
+                    words, cwd=self.root, env=self._environment(fixture), stdin=subprocess.DEVNULL,
+                    stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                return Ran(127, f"{words[0]}: {error.strerror}".encode(), 0.0)
+            try:
+                code: int | None = child.wait(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+            said.seek(0)
+            return Ran(code, said.read(MAX_OUTPUT), time.monotonic() - started)
 
     def _environment(self, fixture: str | None) -> Mapping[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}

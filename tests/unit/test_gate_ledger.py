@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,15 @@ def test_a_ledger_that_is_a_link_or_not_text_is_refused(tmp_path: Path) -> None:
         read_ledger(tmp_path)
     (tmp_path / ".recurve/claims.yaml").unlink()
     (tmp_path / ".recurve/claims.yaml").symlink_to("/etc/passwd")
-    with pytest.raises(LedgerError, match="is a link"):
+    with pytest.raises(LedgerError, match="is no readable file of its own"):
+        read_ledger(tmp_path)
+    (tmp_path / ".recurve/claims.yaml").unlink()
+    os.mkfifo(tmp_path / ".recurve/claims.yaml")
+    with pytest.raises(LedgerError, match="is no readable file of its own"):
+        read_ledger(tmp_path)
+    (tmp_path / ".recurve").rename(tmp_path / "elsewhere")
+    (tmp_path / ".recurve").symlink_to("elsewhere")
+    with pytest.raises(LedgerError, match="is no readable file of its own"):
         read_ledger(tmp_path)
 
 
