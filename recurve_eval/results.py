@@ -77,7 +77,7 @@ def _gate(trial: Trial) -> dict[str, Any]:
         "traps": record.traps,
         "rejections": rejections(trial),
         "boundary": {"mode": record.boundary, "violations": len(record.violations), "paths": record.violations},
-        "admission": record.admission,
+        "admission": record.admission and {**record.admission, "turns": _authored(trial)},
         "flakes": record.flakes,
         "hardening": record.hardening or _audited(trial, "hardening"),
         "adversary": record.adversary,
@@ -99,6 +99,11 @@ def _falsified(trial: Trial, tier: str | None) -> list[dict[str, Any]]:
     reason = grade.detail or f"{grade.tests_passed} of {grade.tests_total} held-out tests pass"
     event = {"phase": "post_publication", "by": "oracle", "kind": "falsified", "claim": None}
     return [event | {"reason": reason[:400], "tier_held": tier}]
+
+
+def _authored(trial: Trial) -> int:
+    """Turns that went into claims; ``cycles`` counts the turns at the work, as budgets do."""
+    return trial.rounds.authored if trial.rounds is not None else 0
 
 
 def _audited(trial: Trial, component: str) -> dict[str, Any] | None:
@@ -137,7 +142,7 @@ def _usage(trial: Trial) -> dict[str, Any]:
         "cost_usd": used.cost_usd,
         "cost_source": CostSource(used.cost_source).value,
         "steps": used.steps,
-        "cycles": len(trial.turns),
+        "cycles": len(trial.turns) - _authored(trial),
         "agent_wall_s": round(sum(t.wall_s for t in trial.turns), 6),
         "gate_wall_s": round(trial.gate_wall_s, 6),
         "oracle_wall_s": round(trial.grade.wall_s, 6) if trial.grade else 0.0,

@@ -22,6 +22,7 @@ class Rounds:
     observations: list[Observation] = field(default_factory=list)
     author_left: int = 0
     reopened: bool = False
+    authored: int = 0  # turns spent on claims
 
     def open(self) -> None:
         """Prepare the workspace. An author phase comes first where a component asks for one."""
@@ -46,6 +47,7 @@ class Rounds:
         """Put right what the turn's phase did not permit."""
         if self.phase is Phase.AUTHOR:
             self.author_left -= 1
+            self.authored += 1
         for staged in self._staged:
             staged.after(self.context)
 
