@@ -27,7 +27,7 @@ from recurve_eval.interception.items import distinct
 from recurve_eval.interception.layers import Layer, Layers
 from recurve_eval.interception.plan import Interception, ItemPlan
 from recurve_eval.plan import Condition, Plan, select_tasks
-from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, Imaged, ImageGrader, OracleBackend
+from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, Imaged, ImageGrader, OracleBackend, Staged
 from recurve_eval.prices import lines_on, pins_of
 from recurve_eval.study import (
     Study,
@@ -274,11 +274,9 @@ class _Maker:
         if parts.controller.runs_gate and not any(c.binding for c in components):
             arm, controller = config["arm"]["name"], config["controller"]["name"]
             raise ConfigError(f"arm {arm}: controller '{controller}' needs a binding check; choose gate/checks=...")
-        model = ModelSpec(**config["model"])
-        for component in reviewing(parts):
-            problem = component.suits(model, parts.agent.simulated)
-            if problem:
-                raise ConfigError(f"arm {config['arm']['name']}: {problem}")
+        problem = _misfit(config["gate"], parts, ModelSpec(**config["model"]))
+        if problem:
+            raise ConfigError(f"arm {config['arm']['name']}: {problem}")
         self._ask(parts.oracle)
         return parts
 
@@ -366,6 +364,19 @@ class _Maker:
             problem = oracle.lacks(benchmark.image(task_id))
             if problem:
                 raise Refused(f"task {task_id}: {problem}")
+
+
+def _misfit(gate: Mapping[str, Any], parts: Adapters, model: ModelSpec) -> str | None:
+    """Why the parts of a gate do not go together, or None."""
+    chosen = [slot for slot, node in gate.items() if node is not None]
+    authored = any(isinstance(c, Staged) and c.author_turns > 0 for c in parts.components)
+    astray = next((slot for slot in chosen if slot != "checks"), None)
+    if astray is not None and not authored:
+        return f"gate/{astray} judges claims, and nothing asks for any: choose gate/checks=claims"
+    if authored and "boundary" not in chosen:
+        return "claims need a write boundary: choose gate/boundary=enforced, or say gate/boundary=open"
+    found = (component.suits(model, parts.agent.simulated) for component in reviewing(parts))
+    return next((problem for problem in found if problem), None)
 
 
 def _gate_of(parts: Adapters) -> tuple[GateComponent | Auditor, ...]:

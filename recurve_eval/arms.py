@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -15,7 +16,7 @@ REFERENCE = "A3"
 
 def arm_names() -> list[str]:
     """Every arm that Hydra finds, the user's own included; A0 to A10 in the order of the ladder."""
-    return sorted(options_of("arm"), key=lambda name: (len(name.rstrip("b")), name))
+    return sorted(options_of("arm"), key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
 
 
 @cache

@@ -169,6 +169,7 @@ def _attestation(trial: Trial, env: OracleEnv) -> dict[str, Any]:
     submission = trial.submission
     return {
         **{k: str(v) for k, v in as_asked(trial.parts.sandbox, trial.task).attestation().items()},
+        "boundary": trial.record.boundary,
         "oracle_isolation": env.isolation,
         "candidate": trial.candidate,
         "image_digest": trial.image or env.image_digest,

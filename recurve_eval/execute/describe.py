@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from recurve_eval.app import Study
 from recurve_eval.arms import arm_names, arm_of
@@ -23,6 +24,7 @@ def plan_text(study: Study) -> str:
         f"cells        {len(plan)} = {_shape(plan)}",
         *_axes(plan),
         *_compositions(plan),
+        *_open_boundaries(plan),
         f"datasets     {_distinct(str(c.pins['benchmark'].get('dataset_hash')) for c in plan.conditions)}",
         *_excluded(plan),
         f"oracle       {_distinct(f'{e.backend} {e.hash[:16]} ({e.isolation})' for e in study.envs)}",
@@ -61,6 +63,15 @@ def _axes(plan: Plan) -> Iterable[str]:
     for axis in ("benchmark", "model", "agent", "arm", "budget", "seed"):
         values = dict.fromkeys(str(getattr(c.labels, axis)) for c in plan.conditions)
         yield f"{axis:<12} {', '.join(values)}"
+
+
+def _open_boundaries(plan: Plan) -> Iterable[str]:
+    arms = dict.fromkeys(c.labels.arm for c in plan.conditions if _is_open(c.config["gate"]["boundary"]))
+    yield from (f"{'boundary':<12} OPEN in {arm}: the agent may rewrite its claims after admission" for arm in arms)
+
+
+def _is_open(node: Mapping[str, Any] | None) -> bool:
+    return node is not None and str(node["_target_"]).endswith(".OpenBoundary")
 
 
 def _compositions(plan: Plan) -> Iterable[str]:

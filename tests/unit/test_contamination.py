@@ -8,6 +8,7 @@ import pytest
 
 from recurve_eval import app
 from recurve_eval.contamination import refuse_contamination, undeclared
+from recurve_eval.errors import ConfigError
 from tests.conftest import QUICK, Cli
 
 SMALL = [*QUICK, "task.select={n: 1}"]
@@ -42,3 +43,38 @@ def test_an_arm_that_brings_more_than_a_gate_is_refused(cli: Cli, tmp_path: Path
     done = cli("plan", "--config-dir", str(tmp_path / "conf"), *SMALL, "arm=A0,mine")
     assert done.returncode == 3, done.stderr
     assert f"arms A0 and mine differ in {named}" in done.stderr
+
+
+@pytest.mark.usefixtures("composing")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["arm=A3", "gate/boundary=none"], "claims need a write boundary"),
+        (["arm=A3", "gate/checks=none"], "gate/traps judges claims, and nothing asks for any"),
+        (["arm=A1", "gate/governor=mechanical"], "gate/governor judges claims"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_refused(words: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        app.build_study([*SMALL, *words])
+
+
+def test_an_open_boundary_and_a_changed_composition_are_said_aloud(cli: Cli) -> None:
+    said = cli("plan", *SMALL, "arm=A3,A5").stdout
+    assert "boundary     OPEN in A5" in said
+    assert "composition" not in said
+    changed = cli("plan", *SMALL, "arm=A3", "gate/adversary=cross_model").stdout
+    assert "composition  A3: as composed here it is A7" in changed
+
+
+def test_arms_are_listed_and_shown(cli: Cli) -> None:
+    listed = cli("arm", "list")
+    assert listed.returncode == 0
+    assert [line.split()[0] for line in listed.stdout.splitlines()[::2]] == [
+        "A0", "A0b", "A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9", "A10",
+    ]  # fmt: skip
+    shown = cli("arm", "show", "A8").stdout
+    assert "difference from A3:" in shown
+    assert "gate.governor._target_: none -> recurve_eval.gates.governor.MechanicalGovernor" in shown
+    unknown = cli("arm", "show", "A77")
+    assert (unknown.returncode, "Did you mean 'A7'" in unknown.stderr) == (2, True)
