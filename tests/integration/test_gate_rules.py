@@ -156,8 +156,12 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("attack", list(ATTACKS))
-@pytest.mark.parametrize("walls", ["process", "bubblewrap"])
+MOUNTED = ("probe weakened", "trap deleted", "home is a link")  # a mount stops each alike; three stand for all
+
+
+@pytest.mark.parametrize(
+    ("walls", "attack"), [*(("process", a) for a in ATTACKS), *(("bubblewrap", a) for a in MOUNTED)]
+)
 def test_claims_cannot_change_after_admission(tmp_path: Path, walls: str, attack: str) -> None:
     with gated(tmp_path, walls=walls) as cell:
         assert cell.author().verdict is GREEN

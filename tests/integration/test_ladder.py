@@ -21,6 +21,7 @@ from tests.conftest import QUICK, Cli
 ARMS = ("A0", "A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9", "A10")
 TASK = "rate_limiter"
 SKILL, REPAIR, QUALITY, CYCLES = 0.4, 0.5, 0.5, 2
+SEEDS = (0, 3)  # one that no turn mends, one that the second turn mends
 TIERS = {
     "A2": "self_probe", "A3": "trap_hardened", "A4": "fuzz_measured", "A5": "trap_hardened", "A6": "trap_hardened",
     "A7": "adversary_cross_model", "A8": "trap_hardened", "A9": "trap_hardened", "A10": "adversary_cross_model",
@@ -90,14 +91,14 @@ class Script:
 
 def test_fdr_rejections_and_tiers_are_what_the_scripts_imply(cli: Cli, tmp_path: Path) -> None:
     done = cli(
-        "run", *QUICK, f"task.select=[{TASK}]", f"arm={','.join(ARMS)}", "seed=0,1,2", "model=simulated_weak",
+        "run", *QUICK, f"task.select=[{TASK}]", f"arm={','.join(ARMS)}", "seed=0,3", "model=simulated_weak",
         f"agent.repair={REPAIR}", f"agent.check_quality={QUALITY}", f"budget.max_cycles={CYCLES}",
         "budget.wall_s=900", "run.workers=2", "run.analyze=false", timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = recurve_eval.load(one_run(tmp_path)).rows
-    assert len(rows) == 3 * len(ARMS)
-    implied = {(arm, s): Script(s).implied(arm, tmp_path / f"visible-{s}") for arm in ARMS for s in range(3)}
+    assert len(rows) == len(SEEDS) * len(ARMS)
+    implied = {(arm, s): Script(s).implied(arm, tmp_path / f"visible-{s}") for arm in ARMS for s in SEEDS}
     measured = {
         (r["identity"]["arm"], r["identity"]["seed"]): (
             r["declaration"]["declared_done"], r["verdict"]["oracle_verdict"] == "pass",
