@@ -54,11 +54,16 @@ def _status(run_dir: Path) -> dict[str, Any]:
         "sealed": f"{sum(outcomes.values())} of {plan['cells']}",
         **dict(sorted(outcomes.items())),
         "running": f"yes, process {owner.get('pid')} since {owner.get('since')}" if owner else "no",
-        "spent": f"${spent.settled:.2f}",
-        "reserved": f"${spent.reserved:.2f}",
-        "left": "no ceiling set" if spent.left is None else f"${spent.left:.2f}",
+        "spent": _usd(spent.settled),
+        "reserved": _usd(spent.reserved),
+        "left": "no ceiling set" if spent.left is None else _usd(spent.left),
         "mirrored": mirrored.get("mirrored", "unknown"),
     }
+
+
+def _usd(amount: float) -> str:
+    """US dollars; what is less than a cent is not shown as nothing."""
+    return f"${amount:.2f}" if amount == 0 or abs(amount) >= 0.01 else f"${amount:.6f}"
 
 
 def _limit(plan: Mapping[str, Any]) -> float | None:
