@@ -64,15 +64,17 @@ class Engine:
     def exists(self, name: str) -> bool:
         return bool(self.state(name))
 
-    def listed(self, label: str) -> dict[str, str]:
-        """Every container that carries a label, with the label's value; none where no daemon answers."""
-        try:
-            shape = f'{{{{.Names}}}}\t{{{{.Label "{label}"}}}}'
-            said = self.call("ps", "--all", "--filter", f"label={label}", "--format", shape)
-        except SandboxError:
-            return {}
-        rows = [line.partition("\t") for line in said.stdout.decode().splitlines()] if said.returncode == 0 else []
-        return {name: value for name, _, value in rows}
+    def listed(self, label: str, value: str = "") -> dict[str, str]:
+        """Every container that carries a label (with this value, where one is given), and the label's value.
+
+        Raises SandboxError where no daemon answers.
+        """
+        wanted = f"label={label}={value}" if value else f"label={label}"
+        said = self.call("ps", "--all", "--filter", wanted, "--format", f'{{{{.Names}}}}\t{{{{.Label "{label}"}}}}')
+        if said.returncode:
+            raise SandboxError(f"docker ps failed: {said.stderr.decode(errors='replace').strip()[:300]}")
+        rows = [line.partition("\t") for line in said.stdout.decode().splitlines()]
+        return {name: found for name, _, found in rows}
 
     def remove(self, names: Collection[str]) -> int:
         """Kill and remove containers; how many were there."""
@@ -153,8 +155,9 @@ class ContainerChild:
     def _gone(self) -> None:
         """Remove the container, also one that the client is only about to make. Raises SandboxError."""
         deadline = time.monotonic() + END_SECONDS
+        removed = 0
         while True:
-            self._engine.remove([self._name])
+            removed += self._engine.remove([self._name])
             try:
                 self._process.wait(0.2)
                 break
@@ -163,7 +166,7 @@ class ContainerChild:
                     self._process.kill()
                     self._process.wait()
                     break
-        if self._engine.exists(self._name):
+        if not removed:
             self._engine.remove([self._name])
             if self._engine.exists(self._name):
                 raise SandboxError(f"container {self._name} cannot be removed")

@@ -96,9 +96,10 @@ class DockerSandbox(Confined):
     def reap(self, prefix: str) -> int:
         """Remove what sessions whose label starts with ``prefix`` left, containers and clients of them; how many."""
         killed = super().reap(prefix)
-        if shutil.which("docker") is None:
-            return killed
-        named = self.engine.listed(LABEL)
+        try:
+            named = self.engine.listed(LABEL)
+        except SandboxError:
+            return killed  # without a daemon there is no container of it either
         return killed + self.engine.remove([name for name, label in named.items() if label.startswith(prefix)])
 
     @property
@@ -157,7 +158,7 @@ class DockerSession(BaseSession):
         self._uid = unprivileged_uid() if os.getuid() == 0 else os.getuid()
         self._docker, self._engine = sandbox, sandbox.engine
         self._mounts: list[str] = []
-        self._names: list[str] = []
+        self._runs = 0
         self.isolated = sandbox.network == "none"
         super().__init__(sandbox, workspace, scratch, label)
         self._open_network(sandbox.net)
@@ -175,7 +176,7 @@ class DockerSession(BaseSession):
         argv = self._net.command(python, [python if word == "{python}" else word for word in command.argv])
         env = self._sandbox.environment(PATH, SCRATCH, self._token, self._net.environment() | dict(command.env))
         name = f"{LABEL}-{self._token.rpartition(':')[2]}-{next(_numbers)}"
-        self._names.append(name)
+        self._runs += 1
         words = [
             f"--user={self._uid}:{self._uid}", f"--workdir={WORKSPACE}", f"--label={LABEL}={self._token}",
             *self._docker.walls(), *self._volumes(),
@@ -191,8 +192,9 @@ class DockerSession(BaseSession):
         return words
 
     def _depart(self) -> str:
-        left = self._engine.remove(self._names) if self._fault else 0
-        alive = [n for n in self._names if self._engine.exists(n)] if self._names else []
-        if alive:
-            raise SandboxError(f"containers cannot be removed: {', '.join(alive)}")
-        return f"the daemon has none of the session's {len(self._names)} containers any more ({left} removed late)"
+        if self._runs:
+            left = self._engine.listed(LABEL, self._token)
+            self._engine.remove(list(left))
+            if left and self._engine.listed(LABEL, self._token):
+                raise SandboxError(f"containers cannot be removed: {', '.join(left)}")
+        return f"the daemon has none of the session's {self._runs} containers any more"
