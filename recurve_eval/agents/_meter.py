@@ -9,7 +9,7 @@ from typing import Any
 
 from recurve_eval.domain import Budget, Rates, Usage
 
-MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_LINE_BYTES = 4 * 1024 * 1024
 POLL_SECONDS = 0.25
 
 

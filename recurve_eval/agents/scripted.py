@@ -105,7 +105,8 @@ class ScriptedAgent:
         if self.appetite_tokens:
             script = hunger(self.appetite_tokens, self.call_tokens, self.call_s) + script
         appetite = Appetite(request)
-        finished = session.run(Command(SHELL, script, timeout_s=request.allowance.wall_s, watch=appetite.watch))
+        watch = appetite.watch if self.appetite_tokens else None
+        finished = session.run(Command(SHELL, script, timeout_s=request.allowance.wall_s, watch=watch))
         turn = turn_of(finished, appetite.joined(read_record(session)), paid=False)
         return replace(turn, detail=f"simulated: {kind} solution {turn.detail}".strip())
 

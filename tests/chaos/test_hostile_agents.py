@@ -37,7 +37,7 @@ TASK = Task("t/1", "Write f.", {"solution.py": b"", "README": b"read me\n"}, Cap
 ANSWERS = Solutions({"solution.py": GOOD}, (KnownBad("empty", {"solution.py": b"pass\n"}),))
 
 
-@pytest.fixture(params=["process", "bubblewrap"])
+@pytest.fixture(params=["process", "bubblewrap", "docker"])
 def room(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cell]:
     made = cell(sandbox(request.param, grace_s=0.2), tmp_path / "cell", f"hostile-{uuid.uuid4().hex}")
     materialize(TASK, made.workspace)

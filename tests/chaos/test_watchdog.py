@@ -26,7 +26,7 @@ made.gone()
 """
 
 
-@pytest.mark.parametrize("name", ["process", "bubblewrap"])
+@pytest.mark.parametrize("name", ["process", "bubblewrap", "docker"])
 def test_a_frozen_harness_cannot_keep_its_agent_alive(name: str, tmp_path: Path) -> None:
     sandbox(name)
     label = f"frozen-{uuid.uuid4().hex}"
@@ -34,14 +34,14 @@ def test_a_frozen_harness_cannot_keep_its_agent_alive(name: str, tmp_path: Path)
     words = [sys.executable, "-c", HARNESS, name, str(tmp_path / "cell"), label]
     harness = subprocess.Popen(words, env=os.environ | {"PYTHONPATH": paths})
     try:
-        wait(lambda: (tmp_path / "cell/workspace/up").exists())
+        wait(lambda: (tmp_path / "cell/workspace/up").exists() and sleepers())
         harness.send_signal(signal.SIGSTOP)
         hidden = sleepers()
         assert living(label) and hidden
         wait(lambda: not living(label) and not hidden & sleepers())
         assert harness.poll() is None
         harness.send_signal(signal.SIGCONT)
-        assert harness.wait(10) == 0
+        assert harness.wait(30) == 0
         assert (tmp_path / "cell/ended").read_text() == "True None", "and its time-out is told as such"
     finally:
         harness.kill()
@@ -59,7 +59,7 @@ def sleepers() -> set[int]:
     return found
 
 
-def wait(condition: object, seconds: float = 15.0) -> None:
+def wait(condition: object, seconds: float = 30.0) -> None:
     assert callable(condition)
     deadline = time.monotonic() + seconds
     while not condition():
