@@ -122,6 +122,12 @@ def test_another_model_than_the_required_one_leaves_the_cell_unscored(run: Calla
     assert "model 'm-2' was asked for and m-1 served" in row["verdict"]["detail"]
 
 
+def test_matched_by_dollars_tokens_do_not_bind(run: Callable[..., dict[str, Any]]) -> None:
+    words = (SAYS, "budget.tokens=900", "budget.usd=5")
+    assert run(CALL, *words)["declaration"]["stop_reason"] == "budget_tokens"
+    assert run(CALL, *words, "budget.match=usd")["declaration"]["stop_reason"] == "declared"
+
+
 def test_match_needs_dollars() -> None:
     with pytest.raises(ConfigError, match=r"budget\.match=usd needs budget\.usd"):
         recurve_eval.submit([*QUICK, "budget.match=usd"])

@@ -99,6 +99,17 @@ def test_a_busy_endpoint_is_tried_again_and_counted(name: str, faults: tuple[str
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_an_endpoint_down_at_the_end_costs_a_second_attempt_and_all_of_it_counts(
+    name: str, clis: Path, room: Cell
+) -> None:
+    with stub("", "529", served=SERVED) as server:
+        turn = ask(room, agent(name, clis, server))
+    assert turn.status is TurnStatus.COMPLETED and not turn.trouble, (turn.stdout, turn.stderr)
+    assert (turn.attempts, turn.usage.steps) == (2, 3)
+    assert turn.usage.tokens_in == 3 * (INPUT + CACHED)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_an_endpoint_that_stays_away_is_not_the_agents_failure(name: str, clis: Path, room: Cell) -> None:
     with stub(*["529"] * 9, served=SERVED) as server:
         turn = ask(room, agent(name, clis, server, attempts=2))
