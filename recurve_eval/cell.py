@@ -54,10 +54,12 @@ from recurve_eval.ports import (
     GateContext,
     GateRecord,
     Guarded,
+    Imaged,
     LoopState,
     Offline,
     OracleBackend,
     Proxied,
+    Rehoused,
     Sandbox,
     Session,
     TurnRequest,
@@ -235,7 +237,8 @@ def _work(trial: Trial) -> None:
     scratch = trial.place / "scratch"
     scratch.mkdir(mode=0o700)
     label = f"{trial.files.run_label}.{trial.cell.cell_id}.{trial.attempt}"
-    session = offline.as_asked(trial.parts.sandbox, trial.task).open(trial.workspace, scratch, label)
+    place = offline.as_asked(place_of(trial.parts, trial.task.id), trial.task)
+    session = place.open(trial.workspace, scratch, label)
     trial.register(session)
     try:
         rounds = trial.rounds = _rounds(trial, session, label)
@@ -251,8 +254,16 @@ def _work(trial: Trial) -> None:
     trial.run = AgentRun(tuple(trial.turns), departure)
 
 
+def place_of(parts: Adapters, task_id: str) -> Sandbox:
+    """The sandbox of a condition, around the task's own image where it is set so and the task has one."""
+    sandbox = parts.sandbox
+    if isinstance(sandbox, Rehoused) and sandbox.task_image and isinstance(parts.benchmark, Imaged):
+        return sandbox.within(parts.benchmark.image(task_id))
+    return sandbox
+
+
 def _rounds(trial: Trial, session: Session, label: str) -> Rounds:
-    sandbox = trial.parts.sandbox
+    sandbox = place_of(trial.parts, trial.cell.at.task_id)
     unplugged = sandbox.offline() if isinstance(sandbox, Offline) else sandbox
 
     def open_session(workspace: Path, purpose: str) -> Session:

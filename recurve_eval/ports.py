@@ -209,6 +209,15 @@ class Guarded(Protocol):
 
 
 @runtime_checkable
+class Rehoused(Protocol):
+    """A sandbox that can be had around another image."""
+
+    task_image: bool  # whether a task's own image takes the place of the sandbox's
+
+    def within(self, image: str) -> Sandbox: ...
+
+
+@runtime_checkable
 class Proxied(Protocol):
     """A session whose way to the network is watched."""
 

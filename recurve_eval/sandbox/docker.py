@@ -35,6 +35,7 @@ class DockerSandbox(Confined):
     """Fields beyond :class:`Confined`:
 
     image : a local image, by name or id; it is never pulled or built here.
+    task_image : whether a task whose benchmark gives it an image of its own is worked on in that one.
     network : as for bubblewrap; ``full`` is Docker's bridge.
     allow : host:port entries for ``allowlist``.
     total_memory_mb : MiB of all processes of a command together; swap is not to be had.
@@ -46,6 +47,7 @@ class DockerSandbox(Confined):
 
     name: str = "docker"
     image: str = "???"
+    task_image: bool = False
     network: str = "none"
     allow: list[str] = field(default_factory=list)
     total_memory_mb: int = 4096
@@ -61,7 +63,7 @@ class DockerSandbox(Confined):
         if self.address_space_mb:
             raise ConfigError("sandbox.address_space_mb: Docker has no such limit; use total_memory_mb")
         own = {"network": self.net.attested, "tmp_mb": self.tmp_mb, "total_memory_mb": self.total_memory_mb,
-               "cpus": self.cpus, "image": self.image_id}  # fmt: skip
+               "cpus": self.cpus, "image": self.image_id, "task_image": self.task_image}  # fmt: skip
         return self.shared_pins() | {"python": self.interpreter} | own
 
     def attestation(self) -> Mapping[str, JSON]:
