@@ -77,7 +77,7 @@ def by_cell(rows: Any) -> dict[str, Any]:
 
 def test_the_answer_stands_on_the_studys_run_and_on_one_run_an_arm(made: Path) -> None:
     (parent,) = runs(made, "plan")
-    assert parent.info.run_name.startswith(f"study {HASH[:8]}: ")
+    assert parent.info.run_name == f"study: undetermined ({HASH[:8]})"
     note = parent.data.tags["mlflow.note.content"]
     assert note.startswith("Simulated agents. ") and "| arm | cells | declared |" in note
     assert parent.data.metrics["n_cells"] == CELLS and parent.data.metrics["n_unscored"] == 1
@@ -92,7 +92,7 @@ def test_the_answer_stands_on_the_studys_run_and_on_one_run_an_arm(made: Path) -
         assert run.data.metrics["fdr"] == pytest.approx(bad / len(declared)) and "fdr_low" in run.data.metrics
         assert run.data.tags["fdr"].startswith(f"{bad}/{len(declared)} = ")
         assert run.info.run_name == f"{arm} FDR {bad}/{len(declared)}"
-        assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id and run.info.status == "FINISHED"
+        assert run.data.tags["recurve.study_run"] == parent.info.run_id and run.info.status == "FINISHED"
     assert "tokens_mean" not in arms["A0"].data.metrics, "an unknown mean is no metric"
     client, _ = connect(uri(made), 30.0, 0)
     assert "analysis/summary.md" in {a.path for a in client.list_artifacts(parent.info.run_id, "analysis")}

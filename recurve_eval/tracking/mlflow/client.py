@@ -12,8 +12,8 @@ from typing import Any
 SQLITE = "sqlite:///"
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # the page then opens on its runs
-    "mlflow.note.content": "A study is a run; below it stand its arms (``tags.`recurve.kind` = 'arm'``), which the "
-    "table and the comparison set side by side, and its cells. Columns that answer: the metrics `fdr`, `p_ship_bad`, "
+    "mlflow.note.content": "A study is a run, and its cells stand below it; each arm is a run beside it, named by its "
+    "FDR (bad of declared), for the table and the comparison. Columns that answer: the metrics `fdr`, `p_ship_bad`, "
     "`yield` and `vs_baseline_*`, or the tags of the same names, with raw fractions and intervals.",
 }
 PAGE = 500  # runs that a search returns at once; each carries its whole row

@@ -17,11 +17,12 @@ from typing import Any
 from recurve_eval.analysis.board import Note, arm_notes, study_note
 from recurve_eval.analysis.board_layers import KIND, interception_notes
 from recurve_eval.ledger import sealed_lines
-from recurve_eval.tracking.encoding import KIND_TAG, MAX_TAG, PARENT_TAG
+from recurve_eval.tracking.encoding import KIND_TAG, MAX_TAG, PLAN_TAG
 from recurve_eval.tracking.mlflow.client import search, upload
 from recurve_eval.tracking.mlflow.source import ROWS_COUNT_TAG, ROWS_FILE, ROWS_HASH_TAG
 
 SUMMARY_TAG = "recurve.summary_sha256"
+ARM_OF_TAG = "recurve.study_run"  # not MLflow's tag for a parent: its table would fold the arms away among the cells
 NOTE_TAG = "mlflow.note.content"
 ARTIFACTS = "analysis"
 
@@ -33,7 +34,7 @@ def publish(client: Any, experiment_id: str, parent_id: str, run_dir: Path, anal
     parent = client.get_run(parent_id)
     if parent.data.tags.get(SUMMARY_TAG) == mark and ROWS_HASH_TAG in parent.data.tags:
         return
-    for run in search(client, [experiment_id], f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`{KIND_TAG}` = 'arm'"):
+    for run in search(client, [experiment_id], f"tags.`{ARM_OF_TAG}` = '{parent_id}' and tags.`{KIND_TAG}` = 'arm'"):
         client.delete_run(run.info.run_id)
     data = json.loads(raw)
     text = (analysis / "summary.md").read_text(encoding="utf-8")
@@ -42,9 +43,10 @@ def publish(client: Any, experiment_id: str, parent_id: str, run_dir: Path, anal
     for name in parent.data.metrics.keys() - note.metrics.keys():
         note.metrics[name] = float("nan")  # an earlier analysis had a value; MLflow cannot forget a metric
     _log(client, parent_id, note)
-    client.update_run(parent_id, name=f"{parent.info.run_name.split(': ')[0]}: {note.tags['finding']}"[:250])
+    plan_hash = parent.data.tags.get(PLAN_TAG, "")[:8]
+    client.update_run(parent_id, name=f"{note.name}: {note.tags['finding']} ({plan_hash})"[:250])
     for arm in reversed(notes):  # the table shows the newest first
-        tags = {KIND_TAG: "arm", PARENT_TAG: parent_id, SUMMARY_TAG: mark}
+        tags = {KIND_TAG: "arm", ARM_OF_TAG: parent_id, SUMMARY_TAG: mark}
         run = client.create_run(experiment_id, tags=tags, run_name=arm.name)
         _log(client, run.info.run_id, arm)
         client.set_terminated(run.info.run_id, "FINISHED")
