@@ -140,11 +140,16 @@ def notes(records: Sequence[Record], contrasts: Sequence[Contrast], declared: De
 
 
 def _several_served(records: Sequence[Record]) -> list[str]:
-    found = {m: [s["served"] for s in served if s["served"]] for m, served in _served(records).items()}
+    """Within a stratum alone: between strata nothing is compared, so that a difference there misleads nobody."""
+    served: dict[tuple[str, ...], set[str]] = {}
+    for r in records:
+        if r.served:
+            served.setdefault(tuple(r.stratum), set()).add(r.served)
+    found = dict.fromkeys((at[1], tuple(sorted(names))) for at, names in served.items() if len(names) > 1)
     return [
-        f"Model {model} was served by {' and '.join(served)}: a difference between arms may be theirs."
-        for model, served in found.items() if len(served) > 1
-    ]  # fmt: skip
+        f"Model {model} was served by {' and '.join(names)}: a difference between arms may be theirs."
+        for model, names in found
+    ]
 
 
 def _undeclared(arms: Sequence[str], contrasts: Sequence[Contrast], declared: Declared) -> list[str]:

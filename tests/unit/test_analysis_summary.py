@@ -330,6 +330,9 @@ def test_the_model_that_answered_is_named() -> None:
     assert "model `unnamed_one` (served: gpt-3.5; unknown in 1 cell)" in text
     rows[1]["provenance"]["model_served"] = "gpt-4"
     assert "was served by gpt-3.5 and gpt-4" in analyze_rows(rows, plan={}).markdown()
+    rows[1]["identity"]["budget"] = "large"
+    assert "was served by" not in analyze_rows(rows, plan={}).markdown(), "nothing is compared between strata"
+    rows[1]["identity"]["budget"] = "small"
     for one in rows:
         one["provenance"]["model_served"] = "Unnamed-One"
     assert "served" not in analyze_rows(rows, plan={}).markdown()
