@@ -60,7 +60,7 @@ def arm_notes(data: Data) -> list[Note]:
 def _arm_note(a: Data, c: Data | None, labels: Labels) -> Note:
     where = ", ".join(str(a["stratum"][axis]) for axis in labels.varying)
     fdr = f"{a['fdr']['count']}/{a['fdr']['n']}"
-    note = Note(_key(f"{a['arm']} {where}".strip()) + f" FDR {fdr}", "")
+    note = Note(f"{_key(a['arm'])} FDR {fdr}" + (f", {where}" if where else ""), "")  # a table cuts the end off
     note.params = {"arm": a["arm"], **{k: str(v) for k, v in a["stratum"].items()}}
     note.metrics = {"n_cells": a["n"], "n_scored": a["scored"], "n_unscored": a["n"] - a["scored"],
                     "n_shipped_bad": a["outcomes"]["shipped_bad"], "n_declared": a["declared"]}  # fmt: skip
