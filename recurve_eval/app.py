@@ -142,7 +142,7 @@ def _interception(maker: _Maker, words: Sequence[str]) -> Interception:
     for index, name in enumerate(_available(ladder)):
         own = compose(_with_layer(words, ladder.define[name]), INTERCEPTION)
         made = maker.parts(own)
-        layers.append(Layer(name, ladder.label(name), made.components, name in ladder.claims, own["gate"]))
+        layers.append(_layer(ladder, name, made.components, own["gate"]))
         gate = {c.name: maker.pins_of(c) for c in made.components}
         pins = {**base.pins, **extra, "gate": gate, "gate_code": code_of(made)}
         labels_ = base.labels._replace(arm=ladder.label(name), agent=source.name, model="")
@@ -158,6 +158,18 @@ def _interception(maker: _Maker, words: Sequence[str]) -> Interception:
         plan, config, parts.benchmark, parts.agent, parts.sandbox, parts.oracle, env, source, claims, ladder,
         tuple(layers), lock,
     )  # fmt: skip
+
+
+def _layer(ladder: Layers, name: str, components: tuple[GateComponent, ...], gate: Mapping[str, JSON]) -> Layer:
+    """A layer of components. Raises ConfigError where asking it would cost money, which no spend gate watches here."""
+    paid = next((c.name for c in components if getattr(c, "paid", False)), None)
+    if paid is not None:
+        raise ConfigError(
+            f"layer '{name}': its '{paid}' would pay a model for every item, outside any spend gate: leave the layer "
+            "out (layers.names), or measure it in a study (arm=A7)"
+        )
+    simulated = any(getattr(getattr(c, "agent", None), "simulated", False) for c in components)
+    return Layer(name, ladder.label(name), components, name in ladder.claims, simulated, gate)
 
 
 def _available(ladder: Layers) -> list[str]:

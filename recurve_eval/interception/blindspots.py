@@ -75,14 +75,14 @@ def of_reviews(reviews: Sequence[Review], seed: int, resamples: int) -> list[dic
     return out
 
 
-def of_layers(table: Mapping[str, Sequence[Decision]], nested: Callable[[str, str], bool], seed: int,
+def of_layers(table: Mapping[str, Sequence[Decision]], entangled: Callable[[str, str], bool], seed: int,
               resamples: int) -> list[dict[str, Any]]:  # fmt: skip
-    """Every pair of layers that do not contain each other, over the defects that both could judge."""
+    """Every pair of layers that have no part in common, over the defects that both could judge."""
     own = {layer: {d.item: d for d in ds if d.standing == DEFECT and d.own in (PASSED, "blocked")}
            for layer, ds in table.items()}  # fmt: skip
     out = []
     for one, two in combinations(table, 2):
-        if nested(one, two):
+        if entangled(one, two):
             continue
         shared = [i for i in own[one] if i in own[two]]
         pairs = [(own[one][i].task_id, own[one][i].own == PASSED, own[two][i].own == PASSED) for i in shared]

@@ -6,15 +6,26 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.domain import JSON, Finding, GateVerdict, Phase, Task, digest
+from recurve_eval.domain import (
+    JSON,
+    NO_USAGE,
+    Finding,
+    GateVerdict,
+    Phase,
+    Solutions,
+    Task,
+    Turn,
+    TurnStatus,
+    digest,
+)  # fmt: skip
 from recurve_eval.errors import InfraError
 from recurve_eval.interception.items import Asked, Claimed, Claims, Item
 from recurve_eval.interception.layers import Layer
-from recurve_eval.ports import GateContext, GateRecord, Offline, Sandbox, Session, Staged
+from recurve_eval.ports import Agent, GateContext, GateRecord, Guarded, Offline, Sandbox, Session, Staged, TurnRequest
 from recurve_eval.workspace import remove
 
 PASSED, BLOCKED, UNABLE, FAILED = "passed", "blocked", "unable", "failed"
@@ -45,6 +56,8 @@ class Bench:
         A directory of this process's own, in which workspaces come and go.
     label : str
         Opens the label of every sandbox session.
+    answers : callable
+        The solutions of a task, for simulated reviewers alone.
     """
 
     layers: Sequence[Layer]
@@ -53,6 +66,7 @@ class Bench:
     asked: Asked
     root: Path
     label: str
+    answers: Callable[[str], Solutions]
     on_session: Callable[[Session], Any] = lambda session: None
 
     def __post_init__(self) -> None:
@@ -136,7 +150,7 @@ class Sitting:
         claimed = self._claimed or Claimed()
         if self._room is None:
             files = {**self._task.public, **self._item.files, **claimed.files}
-            self._room = _Room(self._bench, self._task, files, self._item.id).__enter__()
+            self._room = _Room(self._bench, self._task, files, self._item.id, self._item.author).__enter__()
         return self._bench.ask(layer, self._task, claimed, self._room)
 
 
@@ -162,8 +176,12 @@ def _short(evidence: Mapping[str, JSON]) -> dict[str, JSON]:
 class _Room:
     """A workspace with its files and a session, gone afterwards."""
 
-    def __init__(self, bench: Bench, task: Task, files: Mapping[str, bytes], purpose: str) -> None:
+    def __init__(
+        self, bench: Bench, task: Task, files: Mapping[str, bytes], purpose: str, author: str = ""
+    ) -> None:  # fmt: skip
         self._bench, self._task, self._files, self._purpose = bench, task, files, purpose
+        wrote = Turn(TurnStatus.COMPLETED, 0, NO_USAGE, 0.0, model_served=author)
+        self._turns = (wrote,) if author else ()  # what a reviewer's identity is held against
 
     def __enter__(self) -> _Room:
         self.place = Path(tempfile.mkdtemp(prefix="item-", dir=self._bench.root))
@@ -197,7 +215,8 @@ class _Room:
     @property
     def _context(self) -> GateContext:
         return GateContext(
-            self._task, self.workspace, self.session, self.place / "evidence", self._open, self.record
+            self._task, self.workspace, self.session, self.place / "evidence", self._open, self.record,
+            self._turns, self._consult,
         )  # fmt: skip
 
     def round(self, layer: Layer) -> list[Finding]:
@@ -224,6 +243,20 @@ class _Room:
             if id(component) not in self._prepared:
                 self._prepared.add(id(component))
                 component.prepare(self._context)
+
+    def _consult(self, agent: Agent, request: TurnRequest, workspace: Path, purpose: str) -> Turn:
+        """One turn of a reviewing agent, which sees the snapshot and nothing else."""
+        answers = self._bench.answers(self._task.id) if agent.simulated else None
+        session = self._open(workspace, purpose)
+        try:
+            if isinstance(session, Guarded):
+                session.guard(read_only=("",))
+            turn = agent.run(replace(request, answers=answers), session)
+        finally:
+            session.close()
+        if turn.trouble:
+            raise InfraError(turn.trouble)
+        return turn
 
     def _open(self, workspace: Path, purpose: str) -> Session:
         scratch = workspace.parent / "scratch"

@@ -60,6 +60,7 @@ class Layer:
     label: str
     components: tuple[GateComponent, ...]
     needs_claims: bool
+    simulated: bool  # a reviewer of it calls no model
     settings: Mapping[str, JSON]  # its gate slots, verbatim
 
 

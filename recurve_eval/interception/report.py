@@ -74,7 +74,7 @@ def summarize(decided: list[Decision], plan: Mapping[str, Any]) -> dict[str, Any
         "defects_by_kind": by_kind(table, DEFECT, confidence),
         "good_by_kind": by_kind(table, FINE, confidence),
         "unable": unable(table),
-        "layer_pairs": of_layers(table, lambda a, b: _nested(parts[a], parts[b]), seed, resamples),
+        "layer_pairs": of_layers(table, lambda a, b: _shared(parts[a], parts[b]), seed, resamples),
         "model_pairs": of_models(next(iter(table.values()), []), seed, resamples),
         "authorship": _authorship(table, by_claims, confidence),
         "curves": curves(table[by_claims[0]], seed, resamples) if by_claims else {},
@@ -86,11 +86,10 @@ def _claims_part(gate: Mapping[str, Any]) -> bool:
     return bool(gate.get("checks")) and gate["checks"]["name"] == "claims"
 
 
-def _nested(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
-    """Whether one gate holds every part of the other, so that it cannot but refuse what the other refuses."""
+def _shared(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
+    """Whether two gates share a part, so that they cannot but agree where it decides."""
     a = {canonical_json(part) for part in one.values() if part}
-    b = {canonical_json(part) for part in two.values() if part}
-    return a <= b or b <= a
+    return any(canonical_json(part) in a for part in two.values() if part)
 
 
 def _authorship(table: Mapping[str, list[Decision]], layers: list[str], confidence: float) -> list[dict[str, Any]]:

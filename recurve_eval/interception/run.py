@@ -102,7 +102,8 @@ class _Work:
         label = f"{self._family}-{os.getpid()}"
         self._sessions: list[Session] = []
         self.bench = Bench(
-            asked.layers, asked.sandbox, asked.claims, Asked(asked.agent, self._author), self._root, label
+            asked.layers, asked.sandbox, asked.claims, Asked(asked.agent, self._author), self._root, label,
+            asked.benchmark.solutions,
         )  # fmt: skip
         self._authored: dict[str, Mapping[str, bytes]] = {}
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -182,7 +183,9 @@ class _Work:
                 below.append({"decision": own.decision, "outcome": own.outcome})
 
     def _seal(self, item: Item, cell: Cell, layer: Any, own: Own, below: Any, grade: Grade, claims_by: str) -> None:
-        simulated = self.asked.source.simulated or (layer.needs_claims and self.asked.claims.simulated)
+        simulated = (
+            self.asked.source.simulated or layer.simulated or (layer.needs_claims and self.asked.claims.simulated)
+        )
         condition = self.asked.plan.conditions[cell.condition]
         row = self.recorder.row(item, cell, condition, layer, own, below, grade, simulated, claims_by)
         self.ledger.seal(row)
