@@ -12,7 +12,7 @@ import os
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from recurve_eval.domain import AgentRun, CapturedFile, CaptureKind, CaptureSpec, CaptureStatus, Submission
@@ -113,6 +113,28 @@ def capture_file(workspace: Path, path: str, max_bytes: int) -> CapturedFile:
             return _read(directory, path, max_bytes)
     except OSError as error:
         return CapturedFile(path, STATUS.get(error.errno or 0, CaptureStatus.UNREADABLE))
+
+
+def capture_tree(workspace: Path, top: str, skip: Collection[str], max_bytes: int, max_files: int) -> dict[str, bytes]:
+    """The readable regular files below a directory of a workspace, by path; the first ``max_files`` by name.
+
+    ``skip`` names entries of that directory that are passed over. No link is followed.
+    """
+    found: dict[str, bytes] = {}
+    root = workspace / top
+    if root.is_symlink() or not root.is_dir():
+        return found
+    for here, directories, files in os.walk(root, followlinks=False):
+        if Path(here) == root:
+            directories[:] = [d for d in directories if d not in skip]
+            files = [f for f in files if f not in skip]
+        directories.sort()
+        for name in sorted(files):
+            path = str((Path(here) / name).relative_to(workspace))
+            content = capture_file(workspace, path, max_bytes).content
+            if content is not None and len(found) < max_files:
+                found[path] = content
+    return found
 
 
 def check_paths(spec: CaptureSpec) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from recurve_eval import bounds, offline
 from recurve_eval.budgets import Consumed, exhausted, remaining
-from recurve_eval.capture import capture, changed_paths
+from recurve_eval.capture import capture, capture_tree, changed_paths
 from recurve_eval.domain import (
     AgentRun,
     Budget,
@@ -67,6 +67,8 @@ from recurve_eval.ports import (
 from recurve_eval.rounds import Rounds, refusals
 from recurve_eval.workspace import materialize, remove
 
+NOT_CLAIMS = ("gate.pyz", "answers", ".fixtures")
+MAX_CLAIM_BYTES, MAX_CLAIM_FILES = 256 * 1024, 500
 UNITS = ("wall_s", "tokens", "usd", "steps")
 NEVER_DECIDED = Decision(stop=True, source="none", reason=StopReason.INFRA)
 
@@ -415,6 +417,7 @@ def _capture(trial: Trial) -> None:
         raise Interrupted(f"cell {trial.cell.cell_id} was cancelled")
     trial.submission = capture(trial.run, trial.workspace, trial.task.capture, trial.task.public)
     trial.files.submission(trial.submission, trial.task.public)
+    trial.files.claims(capture_tree(trial.workspace, ".recurve", NOT_CLAIMS, MAX_CLAIM_BYTES, MAX_CLAIM_FILES))
 
 
 def _grade(trial: Trial) -> None:

@@ -117,5 +117,12 @@ class CellFiles:
         statuses = [{"path": f.path, "status": f.status.value, "size": f.size} for f in submission.files]
         self.json("submission.json", {"sha256": submission.sha256, "files": statuses})
 
+    def claims(self, files: Mapping[str, bytes]) -> None:
+        """What the agent left below ``.recurve/``, so that its claims can be put to other work later."""
+        for path, content in files.items():
+            target = self.root / "claims" / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+
     def grade(self, grade: Grade | None) -> None:
         self.json("grade.json", asdict(grade) if grade is not None else {})

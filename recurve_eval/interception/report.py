@@ -6,7 +6,7 @@ Its bytes depend on the decisions alone, not on when or how fast they were made;
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ from recurve_eval.interception.curves import curves
 from recurve_eval.interception.items import DEFECT, FINE
 from recurve_eval.interception.matrix import by_kind, by_layer, census, matrix, rate, timings, unable
 from recurve_eval.interception.rows import Decision, decisions
+from recurve_eval.interception.stored import run_at
 from recurve_eval.interception.text import markdown
 from recurve_eval.ledger import read_rows
+from recurve_eval.stats import wilson_clustered
 from recurve_eval.tracking.study import read_plan
 
 PLACE = "analysis"
@@ -79,6 +81,38 @@ def summarize(decided: list[Decision], plan: Mapping[str, Any]) -> dict[str, Any
         "authorship": _authorship(table, by_claims, confidence),
         "curves": curves(table[by_claims[0]], seed, resamples) if by_claims else {},
         "curves_of": by_claims[0] if by_claims else None,
+        "end_to_end": _end_to_end(config["source"].get("run"), confidence),
+    }
+
+
+def _end_to_end(run: str | None, confidence: float) -> list[dict[str, Any]]:
+    """What became of the work of a replayed run itself, by its arms."""
+    if run is None:
+        return []
+    arms: dict[str, list[Mapping[str, Any]]] = {}
+    for row in sorted(read_rows(run_at(run, "source.run")), key=lambda r: int(r["identity"]["order"])):
+        if row["verdict"]["oracle_verdict"] != "unscored":
+            arms.setdefault(row["identity"]["arm"], []).append(row)
+    return [{"arm": arm, **_outcomes(rows, confidence)} for arm, rows in sorted(arms.items())]
+
+
+def _outcomes(rows: list[Mapping[str, Any]], confidence: float) -> dict[str, Any]:
+    def share(among: Callable[[str], bool], event: str) -> Any:
+        sizes: dict[str, int] = {}
+        events: dict[str, int] = {}
+        for row in rows:
+            task, outcome = row["identity"]["task_id"], row["derived"]["outcome"]
+            if among(outcome):
+                sizes[task] = sizes.get(task, 0) + 1
+                events[task] = events.get(task, 0) + (outcome == event)
+        return wilson_clustered([events[t] for t in sizes], list(sizes.values()), confidence)
+
+    return {
+        "cells": len(rows),
+        "ship_bad": share(lambda o: True, "shipped_bad"),
+        "fdr": share(lambda o: o.startswith("shipped"), "shipped_bad"),
+        "bad_withheld": share(lambda o: o.endswith("bad"), "withheld_bad"),
+        "good_withheld": share(lambda o: o.endswith("good"), "withheld_good"),
     }
 
 

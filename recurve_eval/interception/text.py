@@ -13,7 +13,16 @@ LISTED = 30
 
 def markdown(data: Data) -> str:
     """summary.md of the report's data (plain JSON)."""
-    parts = [_head(data), _matrix(data), _kinds(data), _pairs(data), _authorship(data), _curves(data), _lists(data)]
+    parts = [
+        _head(data),
+        _matrix(data),
+        _end_to_end(data),
+        _kinds(data),
+        _pairs(data),
+        _authorship(data),
+        _curves(data),
+        _lists(data),
+    ]
     return "\n".join(line for part in parts for line in part).rstrip() + "\n"
 
 
@@ -75,6 +84,22 @@ def _own(data: Data) -> list[str]:
         "### By themselves", "",
         *table(["layer", "of the defects it could judge, stopped", "of the good work it could judge, stopped",
                 "precision of a stop so far", "equivalent changes stopped so far"], rows),
+        "",
+    ]  # fmt: skip
+
+
+def _end_to_end(data: Data) -> list[str]:
+    if not data["end_to_end"]:
+        return []
+    rates = ("ship_bad", "fdr", "bad_withheld", "good_withheld")
+    rows = [[name(a["arm"]), str(a["cells"]), *(rate(a[k]) for k in rates)] for a in data["end_to_end"]]
+    return [
+        "## End to end, in the run itself", "",
+        *table(["arm", "cells", "P(ship bad)", "FDR", "bad work withheld", "good work withheld"], rows), "",
+        "These are other quantities than the table above. Above, every gate sees the same frozen work, so that the "
+        "agent's own noise drops out, and a stop ends the matter: it says how well the gate tells bad work from good. "
+        "Here each arm's agent was told of refusals and worked on, so that a refusal can turn bad work into good, and "
+        "the work itself differs between arms: it says what shipped.",
         "",
     ]  # fmt: skip
 
