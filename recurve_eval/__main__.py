@@ -36,7 +36,7 @@ and mirror take the newest run directory.
   recurve-eval analyze outputs/demo/*
 
 Exit codes: 0 done, 2 usage or configuration, 3 refused (spend gate, drift, budget, lock), 4 done but some
-cells are unscored, 130 interrupted (the same command resumes).
+cells are unscored, 5 (regrade) verdicts flipped, 130 interrupted (the same command resumes).
 Tab completion: eval "$(recurve-eval -sc install=bash)"  (also zsh and fish)
 """
 

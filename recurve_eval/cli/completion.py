@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-LOOKERS = ("status", "analyze", "mirror")
+LOOKERS = ("status", "analyze", "mirror", "regrade")
 SUBVERBS = {"oracle": ("build", "lock", "verify", "attack"), "task": ("list", "show", "new", "check"),
             "arm": ("list", "show")}  # fmt: skip
 
