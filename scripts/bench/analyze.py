@@ -201,11 +201,11 @@ def main() -> None:
         print(
             f"{options.rows} rows, {(run_dir / 'results.jsonl').stat().st_size >> 20} MiB; json.loads alone {parse:.1f} s"
         )
-        _say("analyze --source ledger", parse, *_measured("--source", "ledger", str(run_dir)))
+        _say("analyze --source ledger", parse, *_measured("--source", "ledger", "--no-log", str(run_dir)))
         if not options.no_mlflow:
             fill_mlflow(outputs, run_dir)
             print(f"mlflow.db {(outputs / 'mlflow.db').stat().st_size >> 20} MiB")
-            _say("analyze (MLflow, held against the ledger)", parse, *_measured(str(run_dir)))
+            _say("analyze (MLflow, held against the ledger)", parse, *_measured("--no-log", str(run_dir)))
             address = f"sqlite:///{outputs / 'mlflow.db'}"
             into = str(Path(place) / "elsewhere")
             words = ("--uri", address, "--from", "bench", "--outputs", place, "--into", into)
