@@ -23,9 +23,11 @@ from recurve_eval.contamination import refuse_contamination
 from recurve_eval.domain import JSON, Coordinates, ModelSpec, OracleEnv, canonical_json
 from recurve_eval.errors import ConfigError, Refused, UnknownName
 from recurve_eval.exclusions import Exclusions, read_exclusions
+from recurve_eval.interception.authorship import AgentClaims
 from recurve_eval.interception.items import distinct
 from recurve_eval.interception.layers import Layer, Layers
 from recurve_eval.interception.plan import Interception, ItemPlan
+from recurve_eval.interception.stored import task_of_run
 from recurve_eval.plan import Condition, Plan, select_tasks
 from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, Imaged, ImageGrader, OracleBackend, Staged
 from recurve_eval.prices import lines_on, pins_of
@@ -130,17 +132,27 @@ def interceptions(overrides: Sequence[str]) -> Iterator[Interception]:
         yield _interception(_Maker(), named)
 
 
-def _interception(maker: _Maker, words: Sequence[str]) -> Interception:
+def _composed(words: Sequence[str]) -> dict[str, Any]:
+    """The configuration; work of another run is graded as that run graded it, unless a task is named."""
     config = compose(words, INTERCEPTION)
+    if "run" in config["source"] and not any(w.split("=")[0].split(".")[0] == "task" for w in words):
+        config["task"] = {**task_of_run(config["source"]["run"]), "select": config["task"].get("select", "all")}
+    return config
+
+
+def _interception(maker: _Maker, words: Sequence[str]) -> Interception:
+    config = _composed(words)
     source, claims, ladder = (maker.make(config[key]) for key in INTERCEPTION)
     parts = maker.parts(config)
+    if isinstance(claims, AgentClaims):
+        claims.refuse_paid(parts.agent)
     base = maker.condition(0, config, Point((), ()), replace(parts, components=(), auditors=()))
     named = (("source", source), ("claims", claims), ("layers", ladder))
     extra: dict[str, JSON] = {key: dict(part.pins()) for key, part in named}
     extra["code"] = interception_code(base.pins["code"])
     layers, conditions = [], []
     for index, name in enumerate(_available(ladder)):
-        own = compose(_with_layer(words, ladder.define[name]), INTERCEPTION)
+        own = _composed(_with_layer(words, ladder.define[name]))
         made = maker.parts(own)
         layers.append(_layer(ladder, name, made.components, own["gate"]))
         gate = {c.name: maker.pins_of(c) for c in made.components}

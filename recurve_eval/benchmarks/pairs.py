@@ -21,7 +21,7 @@ from typing import Any
 
 from recurve_eval.benchmarks.loading import read_content, records, text_field
 from recurve_eval.domain import JSON, CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task, digest
-from recurve_eval.errors import ConfigError, UnknownName
+from recurve_eval.errors import ConfigError, Drift, UnknownName
 from recurve_eval.leak import HeldOutScanner
 
 SOLUTION = "solution.py"
@@ -78,6 +78,8 @@ class Pairs:
         The three directories below ``path``.
     visible : int
         How many of the listed cases, the first ones, are visible tests too; a test module is never visible.
+    sha256 : str, optional
+        What every pair and its tests must hash to, as ``dataset_hash`` in a plan; None accepts any.
     timeout_s : float
         Wall-clock seconds for one run of a task's tests.
     """
@@ -88,11 +90,11 @@ class Pairs:
     correct: str = field(default="correct", metadata={"verdict": False})
     tests: str = field(default="tests", metadata={"verdict": False})
     visible: int = 1
+    sha256: str | None = None
     timeout_s: float = 10.0
 
     def pins(self) -> Mapping[str, JSON]:
-        listed = [[p.name, p.entry_point, p.buggy.hex(), p.correct.hex(), p.check] for p in self._pairs.values()]
-        return {"dataset_revision": None, "dataset_hash": digest(listed)}
+        return {"dataset_revision": None, "dataset_hash": _hash(self._pairs)}
 
     def task_ids(self) -> Sequence[str]:
         return tuple(self._pairs)
@@ -136,6 +138,8 @@ class Pairs:
         if not pairs:
             raise ConfigError(f"{place} holds no pair with tests: see task.buggy, task.correct and task.tests")
         found = {p.name: p for p in pairs}
+        if self.sha256 is not None and _hash(found) != self.sha256:
+            raise Drift(f"{place}: the pairs hash to {_hash(found)}, but {self.sha256} is pinned (task.sha256)")
         if len(found) < len(pairs):
             raise ConfigError(f"{place}: an id stands twice")
         return found
@@ -149,6 +153,10 @@ class Pairs:
             tests = _tests_of(place / self.tests, buggy.stem)
             if correct.is_file() and tests is not None:
                 yield _pair(buggy.stem, buggy.stem, buggy.read_bytes(), correct.read_bytes(), tests, str(buggy))
+
+
+def _hash(pairs: Mapping[str, Pair]) -> str:
+    return digest([[p.name, p.entry_point, p.buggy.hex(), p.correct.hex(), p.check] for p in pairs.values()])
 
 
 def _tests_of(place: Path, stem: str) -> Any:

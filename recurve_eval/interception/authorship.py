@@ -12,6 +12,7 @@ from recurve_eval.domain import JSON, Task
 from recurve_eval.errors import ConfigError
 from recurve_eval.interception.items import Asked, Claimed, Item
 from recurve_eval.interception.records import Recording, read_recordings, recordings_hash
+from recurve_eval.ports import Agent
 
 _PROBE = '''"""The author's checks of the work. Exit 0 when all of them hold, else 1."""
 
@@ -122,12 +123,15 @@ class AgentClaims:
     def pins(self) -> Mapping[str, JSON]:
         return {}
 
-    def claims(self, task: Task, item: Item, asked: Asked) -> Claimed:
-        if asked.agent.paid:
+    def refuse_paid(self, agent: Agent) -> None:
+        """Raises ConfigError for an agent that costs money."""
+        if agent.paid:
             raise ConfigError(
-                f"claims=agent would pay agent '{asked.agent.name}' outside any spend gate: run a study with arm=A3 "
-                "and replay it (source=replay), or choose a free agent"
+                f"claims=agent would pay agent '{agent.name}' outside any spend gate: run a study with arm=A3 and "
+                "replay it (source=replay claims=stored), or choose a free agent"
             )
+
+    def claims(self, task: Task, item: Item, asked: Asked) -> Claimed:
         author: Callable[[Task], Mapping[str, bytes]] = asked.author  # type: ignore[assignment]
         files = author(task)
         return Claimed(files, asked.agent.name, "" if files else f"agent '{asked.agent.name}' stated none")

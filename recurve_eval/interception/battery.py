@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from recurve_eval.domain import JSON, CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task, digest
-from recurve_eval.errors import UnknownName
+from recurve_eval.errors import Drift, UnknownName
 from recurve_eval.interception.items import SEEDED, Item
 from recurve_eval.interception.sources import Known
 from recurve_eval.leak import HeldOutScanner
@@ -36,17 +36,30 @@ STATEMENT = "Write total(values) in solution.py: the sum of the squares of the e
 
 @dataclass
 class AttackBenchmark:
-    """The battery's tasks: the sum of the squares of the even numbers, in each convention of the grading runner."""
+    """The battery's tasks: the sum of the squares of the even numbers, in each convention of the grading runner.
+
+    Attributes
+    ----------
+    sha256 : str, optional
+        What its tests must hash to; None accepts those that are shipped.
+    """
 
     name: str = "attack"
+    sha256: str | None = None
 
     def pins(self) -> Mapping[str, JSON]:
-        jobs = {name: make(Submission.of_reference("canonical", CANONICAL)) for name, make in self._jobs.items()}
-        tests = {name: [job.convention, dict(job.params), job.held_out] for name, job in jobs.items()}
-        return {"dataset_revision": "shipped", "dataset_hash": digest([tests, STUB, VISIBLE])}
+        return {"dataset_revision": "shipped", "dataset_hash": self._hash}
 
     def task_ids(self) -> Sequence[str]:
+        if self.sha256 is not None and self._hash != self.sha256:
+            raise Drift(f"the battery's tests hash to {self._hash}, but {self.sha256} is pinned (task.sha256)")
         return tuple(self._jobs)
+
+    @cached_property
+    def _hash(self) -> str:
+        jobs = {name: make(Submission.of_reference("canonical", CANONICAL)) for name, make in self._jobs.items()}
+        tests = {name: [job.convention, dict(job.params), job.held_out] for name, job in jobs.items()}
+        return digest([tests, STUB, VISIBLE])
 
     def task(self, task_id: str) -> Task:
         self._known(task_id)
@@ -72,7 +85,7 @@ class AttackBenchmark:
 
     @cached_property
     def _jobs(self) -> Mapping[str, Callable[[Submission], OracleJob]]:
-        return attack_tasks()
+        return {f"attack/{name}": make for name, make in attack_tasks().items()}
 
 
 @dataclass

@@ -13,6 +13,7 @@ from recurve_eval.interception.records import field, json_lines
 from recurve_eval.interception.rows import PASSED, Decision
 from recurve_eval.stats import MissCorrelation, PairedTable, miss_correlation
 
+NONE = "none"  # the outcome of a gate that has no part to judge by
 ACCEPTS, REJECTS = frozenset({"pass", "accept", "approve", "good"}), frozenset({"fail", "reject", "bad"})
 
 
@@ -78,7 +79,7 @@ def of_reviews(reviews: Sequence[Review], seed: int, resamples: int) -> list[dic
 def of_layers(table: Mapping[str, Sequence[Decision]], entangled: Callable[[str, str], bool], seed: int,
               resamples: int) -> list[dict[str, Any]]:  # fmt: skip
     """Every pair of layers that have no part in common, over the defects that both could judge."""
-    own = {layer: {d.item: d for d in ds if d.standing == DEFECT and d.own in (PASSED, "blocked")}
+    own = {layer: {d.item: d for d in ds if d.standing == DEFECT and d.own in (PASSED, "blocked") and d.outcome != NONE}
            for layer, ds in table.items()}  # fmt: skip
     out = []
     for one, two in combinations(table, 2):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.domain import JSON, CapturedFile, CaptureStatus, Reference, Submission, Task
+from recurve_eval.domain import JSON, CapturedFile, CaptureStatus, Reference, Submission, Task, canonical_json
 from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.interception.items import RECORDED, Asked, Claimed, Item
 from recurve_eval.interception.sources import Known
@@ -25,6 +25,15 @@ def run_at(path: str, what: str) -> Path:
     if not (run_dir / "plan.yaml").is_file():
         raise ConfigError(f"{what}: {path} is no run directory (it has no plan.yaml)")
     return run_dir
+
+
+def task_of_run(path: str) -> dict[str, Any]:
+    """The benchmark's configuration in a run. Raises ConfigError where its conditions have several."""
+    plan = read_plan(run_at(path, "source.run"))
+    found = {canonical_json(c["config"]["task"]): c["config"]["task"] for c in plan["conditions"]}
+    if len(found) > 1:
+        raise ConfigError(f"source.run: {path} is a run of several benchmarks: choose one (task=NAME)")
+    return dict(next(iter(found.values())))
 
 
 def stored_submission(run_dir: Path, row: Row) -> Submission | None:

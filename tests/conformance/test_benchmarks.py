@@ -47,6 +47,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> None:
     tasks = harbor_tasks.write(tmp_path_factory.mktemp("harbor"))
     (tasks / "images.json").write_text(json.dumps(dict.fromkeys(("sort", "sort-json"), "sha256:" + "0" * 64)))
     GIVEN["harbor"] = {"path": str(tasks)}
+    pair = {
+        "id": "twice",
+        "buggy": "def twice(x):\n    return x + 2\n",
+        "tests": [[[2], 4], [[5], 10], [["ab"], "abab"]],
+    }
+    corpus = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
+    corpus.write_text(json.dumps({**pair, "correct": "def twice(x):\n    return x * 2\n"}) + "\n")
+    GIVEN["pairs"] = {"path": str(corpus)}
 
 
 def build(option: Path, **changes: Any) -> Benchmark:

@@ -150,7 +150,7 @@ def test_recorded_work_is_judged_by_checks_of_its_own_model_and_of_another(cli: 
     assert [p["found"]["table"]["first_only"] for p in data["model_pairs"]] == [1]
 
 
-def test_the_battery_and_a_corpus_of_pairs_are_sources(cli: Cli, tmp_path: Path) -> None:
+def test_a_corpus_of_pairs_is_a_source(cli: Cli, tmp_path: Path) -> None:
     record = {"id": "twice", "buggy": "def twice(x):\n    return x + 2\n", "correct": "def twice(x):\n    return x * 2\n",
               "tests": [[[2], 4], [[5], 10]]}  # fmt: skip
     path = recorded(tmp_path / "pairs.jsonl", [record])
@@ -158,13 +158,11 @@ def test_the_battery_and_a_corpus_of_pairs_are_sources(cli: Cli, tmp_path: Path)
     pairs = cli("intercept", "source=pairs", f"task.path={path}", *words)
     assert pairs.returncode == 0, pairs.stderr
     assert "0/1 = 0.0%" in pairs.stdout  # its first case is the visible one, and the bug passes it
-    listed = cli("intercept", "source=exploits", "task.select=[check/apart]", *words, "--help")
-    assert listed.returncode == 0
 
 
 @pytest.mark.usefixtures("bwrap")
 def test_exploits_before_the_gate_in_a_sandbox(cli: Cli, tmp_path: Path) -> None:
-    done = cli("intercept", "source=exploits", "task.select=[check/apart]", "source.good=[canonical]", "claims=none",
+    done = cli("intercept", "source=exploits", "task.select=[attack/check/apart]", "source.good=[canonical]", "claims=none",
                "layers.names=[ci]", "run.progress=none", "analysis.figures=false", "tracking=none", "oracle=bubblewrap",
                "source.timeout_s=1", "layers.define.ci=['gate/checks=visible_tests','gate.checks.timeout_s=2']", timeout=280)  # fmt: skip
     assert done.returncode in (0, 4), done.stderr
