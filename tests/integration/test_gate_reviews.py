@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from recurve_eval.agents.reviewer import ScriptedReviewer
-from recurve_eval.domain import CostSource, GateVerdict, KnownBad, ModelSpec, Solutions, Turn, TurnStatus, Usage
+from recurve_eval.domain import (
+    CaptureSpec,
+    CostSource,
+    GateVerdict,
+    KnownBad,
+    ModelSpec,
+    Solutions,
+    Task,
+    Turn,
+    TurnStatus,
+    Usage,
+)
 from recurve_eval.errors import ConfigError, InfraError
 from recurve_eval.gates.adversary import Adversary
 from recurve_eval.gates.governor import MechanicalGovernor, ReviewingGovernor
@@ -18,7 +29,7 @@ from recurve_eval.gates.ledger import read_ledger
 from recurve_eval.gates.review import parse_review, same_model
 from recurve_eval.gates.snapshot import snapshot
 from recurve_eval.tiers import tier_of
-from tests.gating import ARMS, BAD, CLAIMS, GOOD, PROBE, Gated, consulting, gated, write
+from tests.gating import ARMS, BAD, CLAIMS, GOOD, PROBE, STUB, Gated, consulting, gated, write
 
 GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
 ANSWERS = Solutions({"solution.py": GOOD}, (KnownBad("identity", {"solution.py": BAD}),))
@@ -239,3 +250,13 @@ def test_a_shown_veto_stands_until_the_work_is_mended(tmp_path: Path) -> None:
         assert cell.sculpt(WORSE).verdict is RED
         assert cell.sculpt(GOOD).verdict is GREEN
         assert [e["kind"] for e in cell.record.challenge_events] == ["veto"]
+
+
+def test_attributes_that_are_part_of_the_work_hide_and_fill_in_nothing(tmp_path: Path) -> None:
+    attributes = b"* export-subst\nsolution.py export-ignore\n"
+    task = Task("t", "s", {"solution.py": STUB, ".gitattributes": attributes}, CaptureSpec(("solution.py",)))
+    with gated(tmp_path, "A3", task=task) as cell:
+        cell.author()
+        cell.sculpt(GOOD + b"# $Format:%an$\n")
+        with snapshot(cell.rounds.context, read_ledger(cell.workspace), traps=False) as (place, _):
+            assert (place / "solution.py").read_bytes() == GOOD + b"# $Format:%an$\n"
