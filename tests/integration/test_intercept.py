@@ -69,7 +69,7 @@ def test_the_same_command_decides_nothing_again_and_another_place_gives_the_same
 
 
 def test_a_kill_at_any_moment_repeats_no_sealed_decision(tmp_path: Path) -> None:
-    words = ["intercept", *TWO, "source=known_bad", "claims=none", "layers.names=[ci]", "layers.cumulative=false"]
+    words = ["intercept", *TWO, "source=known_bad", "layers.names=[ci,probes]", "analysis.figures=false"]
     command = [sys.executable, "-m", "recurve_eval", *words]
     kept: list[bytes] = []
     for goal in (3, 9):
@@ -91,7 +91,18 @@ def test_a_kill_at_any_moment_repeats_no_sealed_decision(tmp_path: Path) -> None
     assert len(kept) - len(whole) <= 1  # a torn last line
     ids = Counter(row["identity"]["cell_id"] for row in read_rows(only(tmp_path)))
     assert set(ids.values()) == {1}
-    assert len(ids) == summary(only(tmp_path))["census"]["items"]
+    assert len(ids) == 2 * summary(only(tmp_path))["census"]["items"]
+    # A kill between two layers of one item: what is sealed stays, and its grading is not made again.
+    ledger = only(tmp_path) / "results.jsonl"
+    ledger.write_bytes(b"".join(final_line + b"\n" for final_line in final[:3]))
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert ledger.read_bytes().splitlines()[:3] == final[:3]
+    begun = len(
+        {(r["identity"]["task_id"], r["identity"]["model"], r["identity"]["seed"]) for r in read_rows(only(tmp_path))}
+    )
+    half = Counter(json.loads(line)["row"]["identity"]["seed"] for line in final[:3])
+    assert f"{len(final) - 3} decisions, {begun - len(half)} gradings" in again.stdout
 
 
 def test_layers_that_do_not_exist_or_would_pay_are_refused(cli: Cli, tmp_path: Path) -> None:
