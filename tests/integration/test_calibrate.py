@@ -434,7 +434,7 @@ def test_attack_prints_each_exploit_and_ends_with_counts(say: Say, bwrap: None) 
     first, second, last = done.stdout.splitlines()
     assert "lying_int" in first and "unguessable" in first
     assert "sys_exit_at_import" in second
-    assert last.startswith("oracle bubblewrap: 0 passed of 2 exploits in 8 gradings")
+    assert last.startswith("oracle bubblewrap: 0 passed of 2 exploits in 12 gradings")
     assert "controls right" in last
 
 
