@@ -125,8 +125,8 @@ def connected(name: str, server: Stub) -> Agent:
 PAID = [name for name in NAMES if make("agent", name).paid]
 
 
-def asked() -> TurnRequest:
-    return TurnRequest("Write f.", TASK, ModelSpec("m", id="stub-model-1"), 0, 1, Budget("b", wall_s=60.0))
+def asked(wall_s: float = 60.0) -> TurnRequest:
+    return TurnRequest("Write f.", TASK, ModelSpec("m", id="stub-model-1"), 0, 1, Budget("b", wall_s=wall_s))
 
 
 @pytest.mark.parametrize("name", PAID)
@@ -148,7 +148,7 @@ def test_a_paid_agent_is_cancelled_as_a_tree_and_its_use_is_then_unknown(name: s
         made = connected(name, server)
         began = threading.Timer(3.0, room.session.cancel)
         began.start()
-        turn = made.run(asked(), room.session)
+        turn = made.run(asked(15.0), room.session)
         began.join()
     assert turn.status is TurnStatus.CANCELLED or (turn.status is TurnStatus.FAILED and name == "openai_compatible"), (
         turn

@@ -13,7 +13,7 @@ from recurve_eval.errors import ConfigError, Interrupted
 from recurve_eval.rows import validate
 from tests.conftest import QUICK, Cli
 
-SMALL = (*QUICK, "task.select={n: 3, seed: 1}", "run.workers=2")
+SMALL = (*QUICK, "task.select={n: 3, seed: 1}", "run.workers=2", "analysis.figures=false")
 
 
 def only_run(tmp_path: Path) -> Path:
