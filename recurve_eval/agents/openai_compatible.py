@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -93,6 +95,13 @@ class OpenAICompatibleAgent:
         return Retry(self.attempts, self.backoff_s, self.max_backoff_s)
 
 
+def _answer_into(answer: Future[Reply], dialogue: Dialogue, left: float) -> None:
+    try:
+        answer.set_result(dialogue.ask(left))
+    except BaseException as error:  # noqa: BLE001 - raised again by whoever awaits the answer
+        answer.set_exception(error)
+
+
 class _Conversation:
     """One turn under way."""
 
@@ -147,7 +156,7 @@ class _Conversation:
                 return None
             self._tries += attempt > 1
             try:
-                reply = self._dialogue.ask(left)
+                reply = self._call(left, tools)
             except Declined as error:
                 self._trouble = f"the model's endpoint refused: {error}"
                 return None
@@ -160,11 +169,25 @@ class _Conversation:
             except Late:
                 self._lost, self._status = True, TurnStatus.TIMED_OUT
                 return None
+            if reply is None:
+                self._lost = True
+                return None
             self._trouble = ""
             self._model = reply.model or self._model
             self._meter.add(reply.usage)
             return reply
         return None
+
+    def _call(self, left: float, tools: Toolbox) -> Reply | None:
+        """The endpoint's reply, or None where the tools ended while it was awaited: nobody wants it any more."""
+        answer: Future[Reply] = Future()
+        threading.Thread(
+            target=_answer_into, args=(answer, self._dialogue, left), name="model-call", daemon=True
+        ).start()
+        while tools.ended is None:
+            if wait([answer], 0.05).done:
+                return answer.result()
+        return answer.result() if answer.done() else None
 
     def _wait(self, seconds: float, tools: Toolbox) -> None:
         until = time.monotonic() + seconds

@@ -150,8 +150,6 @@ def test_a_paid_agent_is_cancelled_as_a_tree_and_its_use_is_then_unknown(name: s
         began.start()
         turn = made.run(asked(15.0), room.session)
         began.join()
-    assert turn.status is TurnStatus.CANCELLED or (turn.status is TurnStatus.FAILED and name == "openai_compatible"), (
-        turn
-    )
+    assert turn.status is TurnStatus.CANCELLED, turn
     assert turn.usage.cost_usd is None, "what was under way may have cost something"
     assert living(room.label) == []
