@@ -335,12 +335,13 @@ class _Maker:
         pins["gate"] = {c.name: self.pins_of(c) for c in _gate_of(parts)}
         pins["oracle"] = self.env(parts.oracle).hash
         pins["code"] = code_of(parts)
-        prices = lines_on(config["prices"]) if parts.agent.paid else ()
+        paid = parts.agent.paid or any(reviewer.paid for reviewer in reviewing(parts))
+        prices = lines_on(config["prices"]) if paid else ()
         if parts.agent.paid:
             pins["price"] = pins_of(prices, config["model"]["id"])
         return Condition(
             index, config, cfg.verdict_part(config), pins, labels(config, point.swept, parts.agent.simulated), tasks,
-            paid=parts.agent.paid or any(r.paid for r in reviewing(parts)), simulated=parts.agent.simulated,
+            paid=paid, simulated=parts.agent.simulated,
             excluded=table.reasons, prices=prices,
         )  # fmt: skip
 

@@ -46,14 +46,21 @@ class Nursery:
     def children(self, arrangement: str) -> Made:
         """Those for one grading, which has to be ended before the next is asked for."""
         self._say(_WORDS[arrangement])
-        data, fds, _, _ = socket.recv_fds(self._line, _LIMIT, 3)
+        try:
+            data, fds, _, _ = socket.recv_fds(self._line, _LIMIT, 3)
+        except ConnectionResetError:  # it died with our word unread
+            data, fds = b"", []
         uids, pids, key = self._understood(data)
         return Made(uids, pids, key, Ends(*fds))
 
     def end(self) -> tuple[dict[int, int], int]:
         """As :func:`runner.contain.end_all`."""
         self._say(_END)
-        statuses, strays = self._understood(self._line.recv(_LIMIT))
+        try:
+            data = self._line.recv(_LIMIT)
+        except ConnectionResetError:
+            data = b""
+        statuses, strays = self._understood(data)
         return statuses, strays
 
     def close(self) -> None:
