@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from recurve_eval.errors import QuarantineError
 
 JSON = Any
+INTERCEPTION = "interception"  # the kind of a plan whose cells are decisions of gate layers about known work
 
 
 def canonical_json(value: JSON) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from recurve_eval.analysis.board import Note, fitting, with_interval
 from recurve_eval.analysis.format import Data, rate
+from recurve_eval.domain import INTERCEPTION
 
-KIND = "interception"
+KIND = INTERCEPTION
 RATES = (("tpr", "defects stopped"), ("fpr", "good work stopped"), ("marginal_tpr", "newly stopped defects"),
          ("precision", "precision"))  # fmt: skip
 COUNTS = ("broken", "unable", "unscored")

@@ -9,8 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.analysis.board_layers import KIND
-from recurve_eval.domain import JSON, Cell, OracleEnv, digest
+from recurve_eval.domain import INTERCEPTION, JSON, Cell, OracleEnv, digest
 from recurve_eval.interception.items import Claims, Item, Source
 from recurve_eval.interception.layers import Layer, Layers
 from recurve_eval.plan import Condition, Plan
@@ -73,7 +72,7 @@ class ItemPlan(Plan):
 
     def document(self, provenance: Mapping[str, JSON]) -> dict[str, JSON]:
         found = super().document(provenance)
-        return {**found, "kind": KIND, "items": len(self.items)}
+        return {**found, "kind": INTERCEPTION, "items": len(self.items)}
 
 
 @dataclass(frozen=True)
