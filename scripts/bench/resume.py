@@ -33,7 +33,7 @@ def main() -> None:
         _seal_all_but_one_seed(words, rows)
         started = time.time()
         run = subprocess.Popen([sys.executable, "-m", "recurve_eval", "run", *words], stderr=subprocess.DEVNULL)
-        while not (place / "started").exists():
+        while not (place / "started").exists() or not (place / "started").read_text():
             assert run.poll() is None, "the run ended without a cell"
             time.sleep(0.005)
         took = float((place / "started").read_text().split()[0]) - started
