@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from recurve_eval.benchmarks import loading
+from recurve_eval.benchmarks.common import check_timeouts, find, hollow_functions
 from recurve_eval.benchmarks.source import Source
-from recurve_eval.domain import JSON, CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task, digest
+from recurve_eval.domain import JSON, CaptureSpec, OracleJob, Solutions, Submission, Task, digest
 from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.leak import HeldOutScanner
 
@@ -157,12 +158,10 @@ class BigCodeBench:
 
     def solutions(self, task_id: str) -> Solutions:
         problem = self._find(task_id)
-        head = f"def {problem.entry_point}(*args, **kwargs):\n"
-        bad = {"empty": "", "none": head + "    return None\n", "raises": head + "    raise NotImplementedError\n"}
         canonical = f"{problem.complete_prompt}\n{problem.canonical_solution}\n"
         return Solutions(
             canonical={SOLUTION: canonical.encode()},
-            known_bad=tuple(KnownBad(kind, {SOLUTION: text.encode()}) for kind, text in bad.items()),
+            known_bad=hollow_functions(SOLUTION, problem.entry_point),
         )
 
     def scanner(self, task_id: str) -> HeldOutScanner:
@@ -190,9 +189,7 @@ class BigCodeBench:
         )
 
     def _find(self, task_id: str) -> Problem:
-        if task_id not in self.problems:
-            raise UnknownName("task", task_id, self.problems, self.name)
-        return self.problems[task_id]
+        return find(self.problems, task_id, self.name)
 
     @cached_property
     def problems(self) -> Mapping[str, Problem]:
@@ -201,9 +198,7 @@ class BigCodeBench:
             raise UnknownName("prompt", self.prompt, PROMPTS, f"task.prompt of {self.name}")
         place = str(self._source.place)
         records = _records(self._source.content, place)
-        for task_id in self.timeouts_s:
-            if task_id not in records:
-                raise UnknownName("task", task_id, list(records)[:40], f"task.timeouts_s of {self.name}")
+        check_timeouts(self.timeouts_s, records, self.name)
         chosen = self._chosen(records) if self.ids else list(records)
         self._source.check_count(len(chosen), self.count)
         return {task_id: _problem(*records[task_id], place) for task_id in chosen}

@@ -23,9 +23,10 @@ from functools import cached_property
 from typing import Any
 
 from recurve_eval.benchmarks import examples, loading, mbpp_plus
+from recurve_eval.benchmarks.common import check_timeouts, find, hollow_functions
 from recurve_eval.benchmarks.completion import SOLUTION, composed, defines, given_part
 from recurve_eval.benchmarks.source import Source
-from recurve_eval.domain import JSON, CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task, digest
+from recurve_eval.domain import JSON, CaptureSpec, OracleJob, Solutions, Submission, Task, digest
 from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.leak import HeldOutScanner
 
@@ -181,11 +182,9 @@ class EvalPlus:
 
     def solutions(self, task_id: str) -> Solutions:
         problem = self._find(task_id)
-        head = f"def {problem.entry_point}(*args, **kwargs):\n"
-        bad = {"empty": "", "none": head + "    return None\n", "raises": head + "    raise NotImplementedError\n"}
         return Solutions(
             canonical={SOLUTION: problem.canonical.encode()},
-            known_bad=tuple(KnownBad(kind, {SOLUTION: text.encode()}) for kind, text in bad.items()),
+            known_bad=hollow_functions(SOLUTION, problem.entry_point),
         )
 
     def scanner(self, task_id: str) -> HeldOutScanner:
@@ -205,9 +204,7 @@ class EvalPlus:
         )
 
     def _find(self, task_id: str) -> Problem:
-        if task_id not in self.problems:
-            raise UnknownName("task", task_id, self.problems, self.name)
-        return self.problems[task_id]
+        return find(self.problems, task_id, self.name)
 
     @cached_property
     def problems(self) -> Mapping[str, Problem]:
@@ -216,9 +213,7 @@ class EvalPlus:
             raise UnknownName("visible suite", self.visible, VISIBLES, f"task.visible of {self.name}")
         found = _read(self._source.content, str(self._source.place))
         self._source.check_count(len(found), self.count)
-        for task_id in self.timeouts_s:
-            if task_id not in found:
-                raise UnknownName("task", task_id, list(found)[:40], f"task.timeouts_s of {self.name}")
+        check_timeouts(self.timeouts_s, found, self.name)
         return found
 
     @cached_property

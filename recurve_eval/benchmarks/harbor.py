@@ -14,7 +14,8 @@ from functools import cached_property
 from pathlib import Path
 
 from recurve_eval.benchmarks import pinned
-from recurve_eval.benchmarks.harbor_task import HarborTask, read_tasks, set_hash
+from recurve_eval.benchmarks.common import find, set_hash
+from recurve_eval.benchmarks.harbor_task import HarborTask, read_tasks
 from recurve_eval.domain import (
     JSON,
     CaptureKind,
@@ -29,7 +30,7 @@ from recurve_eval.domain import (
     TreeFile,
     digest,
 )  # fmt: skip
-from recurve_eval.errors import ConfigError, Drift, Refused, UnknownName
+from recurve_eval.errors import ConfigError, Drift, Refused
 from recurve_eval.leak import HeldOutScanner
 
 SOLVE = "solve.sh"
@@ -159,9 +160,7 @@ class Harbor:
     # -- reading ---------------------------------------------------------------------------------
 
     def _find(self, task_id: str) -> HarborTask:
-        if task_id not in self.tasks:
-            raise UnknownName("task", task_id, self.tasks, self.name)
-        return self.tasks[task_id]
+        return find(self.tasks, task_id, self.name)
 
     @cached_property
     def tasks(self) -> Mapping[str, HarborTask]:

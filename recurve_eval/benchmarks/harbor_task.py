@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 import re
 import shlex
@@ -23,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.domain import digest
+from recurve_eval.benchmarks.common import below
 from recurve_eval.errors import ConfigError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -59,7 +58,7 @@ class HarborTask:
 
     def part(self, name: str) -> dict[str, bytes]:
         """The files below one of the parts, by their path in it."""
-        return {path[len(name) + 1 :]: data for path, data in self.files.items() if path.startswith(f"{name}/")}
+        return below(self.files, name)
 
     def number(self, table: str, key: str, default: float) -> float:
         """A positive number of task.toml. Raises ConfigError."""
@@ -140,17 +139,6 @@ def read_task(folder: Path) -> HarborTask:
     if not task.instruction.strip():
         raise ConfigError(f"{folder}/instruction.md is empty")
     return task
-
-
-def set_hash(tasks: Mapping[str, HarborTask]) -> str:
-    """SHA-256 (hex) over the path and content of every file of every task."""
-    return digest(
-        [
-            [f"{task.id}/{path}", hashlib.sha256(data).hexdigest()]
-            for task in tasks.values()
-            for path, data in sorted(task.files.items())
-        ]
-    )
 
 
 def _read_files(folder: Path) -> Iterator[tuple[str, bytes]]:

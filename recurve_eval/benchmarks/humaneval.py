@@ -23,10 +23,11 @@ from functools import cached_property
 from pathlib import Path
 
 from recurve_eval.benchmarks import examples, loading
+from recurve_eval.benchmarks.common import find, hollow_functions
 from recurve_eval.benchmarks.completion import SOLUTION, composed, defines, given_part
 from recurve_eval.benchmarks.source import Source
-from recurve_eval.domain import JSON, CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task, digest
-from recurve_eval.errors import ConfigError, UnknownName
+from recurve_eval.domain import JSON, CaptureSpec, OracleJob, Solutions, Submission, Task, digest
+from recurve_eval.errors import ConfigError
 from recurve_eval.leak import HeldOutScanner
 
 VISIBLE = "test_visible.py"
@@ -138,11 +139,9 @@ class HumanEval:
 
     def solutions(self, task_id: str) -> Solutions:
         problem = self._find(task_id)
-        head = f"def {problem.entry_point}(*args, **kwargs):\n"
-        bad = {"empty": "", "none": head + "    return None\n", "raises": head + "    raise NotImplementedError\n"}
         return Solutions(
             canonical={SOLUTION: (problem.prompt + problem.canonical_solution).encode()},
-            known_bad=tuple(KnownBad(kind, {SOLUTION: text.encode()}) for kind, text in bad.items()),
+            known_bad=hollow_functions(SOLUTION, problem.entry_point),
         )
 
     def scanner(self, task_id: str) -> HeldOutScanner:
@@ -162,9 +161,7 @@ class HumanEval:
         )
 
     def _find(self, task_id: str) -> Problem:
-        if task_id not in self.problems:
-            raise UnknownName("task", task_id, self.problems, self.name)
-        return self.problems[task_id]
+        return find(self.problems, task_id, self.name)
 
     @cached_property
     def problems(self) -> Mapping[str, Problem]:

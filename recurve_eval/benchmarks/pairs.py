@@ -19,9 +19,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from recurve_eval.benchmarks.common import find
 from recurve_eval.benchmarks.loading import read_content, records, text_field
 from recurve_eval.domain import JSON, CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task, digest
-from recurve_eval.errors import ConfigError, Drift, UnknownName
+from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.leak import HeldOutScanner
 
 SOLUTION = "solution.py"
@@ -127,9 +128,7 @@ class Pairs:
         return {"check_pair.py": pair.check.encode()}
 
     def _find(self, task_id: str) -> Pair:
-        if task_id not in self._pairs:
-            raise UnknownName("task", task_id, self._pairs, self.name)
-        return self._pairs[task_id]
+        return find(self._pairs, task_id, self.name)
 
     @cached_property
     def _pairs(self) -> Mapping[str, Pair]:

@@ -17,12 +17,13 @@ from functools import cached_property
 from pathlib import Path
 
 from recurve_eval.benchmarks import permutation_demands as demands
+from recurve_eval.benchmarks.common import find
 from recurve_eval.benchmarks.permutation_faults import VARIANTS, Fault, drawn, regression
 from recurve_eval.benchmarks.permutation_model import Case, Model, cases
 from recurve_eval.benchmarks.variants import attempts_at, is_impossible
 from recurve_eval.benchmarks.worlds import read_world, world_hash
 from recurve_eval.domain import JSON, CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task, digest
-from recurve_eval.errors import ConfigError, Drift, UnknownName
+from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.leak import HeldOutScanner
 
 SOURCE, TESTS, VISIBLE = "permutation.py", "test_permutation.py", "check_examples.py"
@@ -174,7 +175,7 @@ class Permutation:
             convention="unittest",
             params={"module": GRADED, "candidate": "apart"},
             expected=(*(case.id for case in cases()), *extra),
-            support={f"{GRADED}.py": _LOADER, TESTS: b""},  # the saved tests are evidence, and nothing to import
+            support={**self._support(), TESTS: b""},  # the saved tests are evidence, and nothing to import
             timeout_s=self.verify_s,
         )
 
@@ -231,6 +232,10 @@ class Permutation:
     def _parent(self) -> Path:
         return Path(self.workspace).expanduser() if self.workspace is not None else HOME / "parent"
 
+    def _support(self) -> dict[str, bytes]:
+        """What loads the saved source for the checks."""
+        return {f"{GRADED}.py": _LOADER}
+
     def _reset(self, task_id: str) -> dict[str, bytes]:
         """What set-up writes, whatever the parent workspace has there."""
         return {
@@ -240,9 +245,7 @@ class Permutation:
         }
 
     def _fault(self, task_id: str) -> Fault:
-        if task_id not in self.faults:
-            raise UnknownName("task", task_id, self.faults, self.name)
-        return self.faults[task_id]
+        return find(self.faults, task_id, self.name)
 
     def _statement(self, task_id: str) -> str:
         told = _TOLD if task_id == MAIN else _UNTOLD

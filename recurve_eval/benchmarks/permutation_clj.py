@@ -15,9 +15,8 @@ from functools import cached_property
 
 from recurve_eval.benchmarks.permutation import CHECKER, GRADED, HOME, MAIN, Permutation
 from recurve_eval.benchmarks.permutation_faults import Fault, regression
-from recurve_eval.benchmarks.permutation_model import cases
 from recurve_eval.benchmarks.variants import is_impossible
-from recurve_eval.domain import CaptureSpec, KnownBad, OracleJob, Solutions, Submission, Task
+from recurve_eval.domain import CaptureSpec, KnownBad, Solutions, Task
 from recurve_eval.errors import ConfigError
 
 SOURCE, TESTS, ANSWER = "permutation.cljs", "test_permutation.cljs", "answer.cljs"
@@ -91,10 +90,6 @@ class PermutationClj(Permutation):
     name: str = "permutation_clj"
     verify_s: float = 10.0  # of which Node takes up to one to start
 
-    @property
-    def source_file(self) -> str:
-        return SOURCE
-
     @cached_property
     def faults(self) -> Mapping[str, Fault]:
         if is_impossible(self.variant):
@@ -123,18 +118,8 @@ class PermutationClj(Permutation):
             tuple(KnownBad(kind, {SOURCE: text.encode()}) for kind, text in wrong.items()),
         )
 
-    def oracle_job(self, task_id: str, submission: Submission) -> OracleJob:
-        self._fault(task_id)
-        return OracleJob(
-            task_id=task_id,
-            submission=submission,
-            held_out=self._held_out(task_id),
-            convention="unittest",
-            params={"module": GRADED, "candidate": "apart"},
-            expected=tuple(case.id for case in cases()),
-            support={f"{GRADED}.py": _LOADER, ANSWER: (HOME / ANSWER).read_bytes(), TESTS: b""},
-            timeout_s=self.verify_s,
-        )
+    def _support(self) -> dict[str, bytes]:
+        return {f"{GRADED}.py": _LOADER, ANSWER: (HOME / ANSWER).read_bytes()}
 
     def _held_out(self, task_id: str) -> dict[str, bytes]:
         names = ("a_check_nbb.py", CHECKER)

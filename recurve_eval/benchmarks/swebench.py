@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 
 from recurve_eval.benchmarks import loading
+from recurve_eval.benchmarks.common import find
 from recurve_eval.benchmarks.pinned import read_images, write_image
 from recurve_eval.benchmarks.swebench_env import Setting, Settings, read_settings
 from recurve_eval.benchmarks.swebench_repo import Tree, applied, clone_of, tree_of
@@ -37,7 +38,7 @@ from recurve_eval.domain import (
     TreeFile,
     digest,
 )  # fmt: skip
-from recurve_eval.errors import ConfigError, Drift, Refused, UnknownName
+from recurve_eval.errors import ConfigError, Drift, Refused
 from recurve_eval.leak import HeldOutScanner
 from recurve_eval.resources import oracle_dir
 
@@ -185,9 +186,7 @@ class SweBench:
     # -- reading ---------------------------------------------------------------------------------
 
     def _find(self, task_id: str) -> Instance:
-        if task_id not in self.instances:
-            raise UnknownName("task", task_id, self.instances, self.name)
-        return self.instances[task_id]
+        return find(self.instances, task_id, self.name)
 
     @cached_property
     def instances(self) -> Mapping[str, Instance]:

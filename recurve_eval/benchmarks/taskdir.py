@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from recurve_eval.benchmarks.common import below
 from recurve_eval.benchmarks.sheet import TaskSheet, lines_of, read_sheet
-from recurve_eval.domain import CaptureSpec, KnownBad, Solutions, Task, digest
+from recurve_eval.domain import CaptureSpec, KnownBad, Solutions, Task
 from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.testids import unittest_ids
 
@@ -43,7 +44,7 @@ class TaskDirectory:
 
     def part(self, name: str) -> dict[str, bytes]:
         """The files below one of the parts, by their path in it."""
-        return {path[len(name) + 1 :]: data for path, data in self.files.items() if path.startswith(f"{name}/")}
+        return below(self.files, name)
 
     def at(self, key: str) -> str:
         """Where task.yaml says ``key``, as FILE:LINE."""
@@ -110,17 +111,6 @@ def folders_of(root: Path) -> list[Path]:
     if (root / "task.yaml").is_file():
         return [root]
     return sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith((".", "__")))
-
-
-def set_hash(tasks: Mapping[str, TaskDirectory]) -> str:
-    """SHA-256 (hex) over the path and content of every file of every task."""
-    return digest(
-        [
-            [f"{task.where.name}/{path}", hashlib.sha256(data).hexdigest()]
-            for task in tasks.values()
-            for path, data in sorted(task.files.items())
-        ]
-    )
 
 
 def read_task(folder: Path) -> TaskDirectory:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from recurve_eval.benchmarks.taskdir import TaskDirectory, read_set, set_hash
+from recurve_eval.benchmarks.common import find, set_hash
+from recurve_eval.benchmarks.taskdir import TaskDirectory, read_set
 from recurve_eval.domain import JSON, OracleJob, Solutions, Submission, Task
-from recurve_eval.errors import ConfigError, Drift, UnknownName
+from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.leak import HeldOutScanner
 
 
@@ -83,9 +84,7 @@ class TaskSet:
         )
 
     def _find(self, task_id: str) -> TaskDirectory:
-        if task_id not in self.tasks:
-            raise UnknownName("task", task_id, self.tasks, self.name)
-        return self.tasks[task_id]
+        return find(self.tasks, task_id, self.name)
 
 
 def existing(path: str, key: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from recurve_eval.domain import JSON
@@ -62,8 +62,3 @@ class Layer:
     needs_claims: bool
     simulated: bool  # a reviewer of it calls no model
     settings: Mapping[str, JSON]  # its gate slots, verbatim
-
-
-def slots_of(overrides: Sequence[str]) -> list[str]:
-    """The slots of the gate that overrides such as ``gate/checks=claims`` choose."""
-    return [o.partition("=")[0].removeprefix("gate/") for o in overrides if o.startswith("gate/")]

@@ -42,7 +42,7 @@ def mutants(files: Mapping[str, bytes], count: int, seed: int, task_id: str, tho
     failure.
     """
     sites = sorted(_sites(files, thorough), key=lambda s: _rank(seed, task_id, s))
-    originals = {path: ast.unparse(tree) for path, tree in _modules(files)}
+    originals = {path: ast.unparse(tree) for path, tree in modules(files)}
     found: dict[tuple[str, str], KnownBad] = {}
     for site in sites:
         if len(found) >= count:
@@ -66,7 +66,8 @@ def parse(source: bytes) -> ast.Module | None:
         return None
 
 
-def _modules(files: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
+def modules(files: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
+    """The files that are Python, parsed, in the order of their paths."""
     for path, source in sorted(files.items()):
         tree = parse(source) if path.endswith(".py") else None
         if tree is not None:
@@ -74,7 +75,7 @@ def _modules(files: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
 
 
 def _sites(files: Mapping[str, bytes], thorough: bool) -> Iterator[_Site]:
-    for path, tree in _modules(files):
+    for path, tree in modules(files):
         inert = _inert(tree)
         for index, node in enumerate(ast.walk(tree)):
             if id(node) not in inert:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from recurve_eval.mutation.mutants import parse
+from recurve_eval.mutation.mutants import modules
 
 _LOOKS_AT_NAMES = {"locals", "globals", "vars", "dir", "eval", "exec", "super", "inspect", "sys"}
 _MIRRORED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
@@ -29,7 +29,7 @@ def rewrites(files: Mapping[str, bytes]) -> list[Rewrite]:
     statements that cannot see each other; ``equivalent`` writes branches, comparisons and returns another way.
     """
     found = []
-    plain = {path: ast.unparse(tree) for path, tree in _modules(files)}
+    plain = {path: ast.unparse(tree) for path, tree in modules(files)}
     for kind, act in _KINDS.items():
         changed = {path: _rewritten(files[path], act) for path in plain}
         if kind == "format":
@@ -39,13 +39,6 @@ def rewrites(files: Mapping[str, bytes]) -> list[Rewrite]:
         if differs:
             found.append(Rewrite(kind, {**files, **{p: t.encode() + b"\n" for p, t in changed.items()}}))
     return found
-
-
-def _modules(files: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
-    for path, source in sorted(files.items()):
-        tree = parse(source) if path.endswith(".py") else None
-        if tree is not None:
-            yield path, tree
 
 
 def _rewritten(source: bytes, act: Callable[[ast.Module], object]) -> str:

@@ -9,7 +9,6 @@ reference, both solutions on every input. Benchmarks whose data or image this ma
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import os
 import subprocess
@@ -24,6 +23,7 @@ from recurve_eval.domain import OracleJob, OracleVerdict, Submission
 from recurve_eval.errors import RecurveError
 from recurve_eval.exclusions import read_exclusions
 from recurve_eval.oracle.docker import DockerOracle
+from recurve_eval.oracle.protocol import encoded
 from recurve_eval.oracle.warm import WarmOracle
 from recurve_eval.ports import Benchmark
 
@@ -202,9 +202,6 @@ def own_times(oracle: WarmOracle, jobs: Sequence[OracleJob]) -> dict[str, float]
 
 
 def _plain(job: OracleJob) -> dict[str, Any]:
-    def encoded(files: Any) -> dict[str, str]:
-        return {path: base64.b64encode(content).decode() for path, content in files.items()}
-
     return {
         "task_id": job.task_id, "convention": job.convention, "params": dict(job.params), "preload": list(job.preload),
         "files": encoded({**job.submission.contents, **job.support}), "held_out": encoded(job.held_out),
