@@ -12,6 +12,9 @@ from pathlib import Path
 sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests")]
 
 
+STUDY = {"name": "s", "primary": None, "contrasts": [], "noise_floor": None}
+
+
 def replace(module, name, value):
     """Break ``module.name`` (dots reach into classes). Raises AttributeError where there is nothing to break."""
     owner = importlib.import_module(module)
@@ -47,3 +50,19 @@ def hold(check):
             good, why = False, f"{type(error).__name__}: {error}"
     print("GREEN" if good else f"RED: {why}")
     sys.exit(0 if good else 1)
+
+
+def plans():
+    """``condition(...)`` and ``plan(*conditions)``: small plans of the code under judgement."""
+    from recurve_eval.domain import Coordinates
+    from recurve_eval.plan import Condition, Plan
+
+    def condition(arm="A0", wall=1.0, index=0, tasks=("a", "b")):
+        counted = {"budget": {"wall_s": wall}, "arm": arm}
+        at = Coordinates("demo", "", "m", "scripted", arm, "small", 0)
+        return Condition(index, counted, counted, {"benchmark": {"dataset_hash": "d"}}, at, tasks, False, True)
+
+    def plan(*conditions):
+        return Plan(conditions, STUDY, {"alpha": 0.05})
+
+    return condition, plan

@@ -1,16 +1,8 @@
-from _hold import hold, refuses
+from _hold import hold, plans, refuses
 
 
 def check(place):
-    from recurve_eval.domain import Coordinates
-    from recurve_eval.plan import Condition, Plan
-    def condition(arm="A0", wall=1.0, index=0, tasks=("a", "b")):
-        counted = {"budget": {"wall_s": wall}, "arm": arm}
-        at = Coordinates("demo", "", "m", "scripted", arm, "small", 0)
-        return Condition(index, counted, counted, {"benchmark": {"dataset_hash": "d"}}, at, tasks, False, True)
-    STUDY = {"name": "s", "primary": None, "contrasts": [], "noise_floor": None}
-    def plan(*conditions):
-        return Plan(conditions, STUDY, {"alpha": 0.05})
+    condition, plan = plans()
 
     return plan(condition()).hash != plan(condition(wall=2.0)).hash == plan(condition(wall=2.0)).hash
 
