@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -245,13 +244,6 @@ def each_option(group: str) -> Iterator[tuple[str, Any]]:
         yield name, maker.make(compose([f"{group}={name}"])[group])
 
 
-def _answer(answer: Future[OracleEnv], oracle: OracleBackend) -> None:
-    try:
-        answer.set_result(oracle.env())
-    except BaseException as error:  # noqa: BLE001 - raised again where the answer is wanted
-        answer.set_exception(error)
-
-
 class _Maker:
     """Instantiates each distinct node once; conditions that share a node share the part."""
 
@@ -262,6 +254,7 @@ class _Maker:
         self._tasks: dict[tuple[int, str, str], tuple[str, ...]] = {}
         self._tables: dict[tuple[int, str | None], Exclusions] = {}
         self._envs: dict[int, Future[OracleEnv]] = {}
+        self._asking = ThreadPoolExecutor(thread_name_prefix="oracle-env")
         self._admitted: set[tuple[int, int, tuple[str, ...]]] = set()
 
     def make(self, node: Mapping[str, Any]) -> Any:
@@ -311,8 +304,7 @@ class _Maker:
     def _ask(self, oracle: OracleBackend) -> Future[OracleEnv]:
         """A grading server takes a moment to start and answer, in which the tasks can be read."""
         if id(oracle) not in self._envs:
-            answer = self._envs[id(oracle)] = Future()
-            threading.Thread(target=_answer, args=(answer, oracle), name="oracle-env", daemon=True).start()
+            self._envs[id(oracle)] = self._asking.submit(oracle.env)
         return self._envs[id(oracle)]
 
     def exclusions(self, benchmark: Benchmark, config: Mapping[str, Any]) -> Exclusions:

@@ -39,7 +39,8 @@ from recurve_eval.domain import (
     TurnStatus,
     UnscoredReason,
     Usage,
-    same_model,
+    is_snapshot,
+    refusals,
 )  # fmt: skip
 from recurve_eval.errors import InfraError, Interrupted, Leak, OracleError
 from recurve_eval.evidence import CellFiles
@@ -64,7 +65,7 @@ from recurve_eval.ports import (
     Session,
     TurnRequest,
 )  # fmt: skip
-from recurve_eval.rounds import Rounds, refusals
+from recurve_eval.rounds import Rounds
 from recurve_eval.workspace import materialize, remove
 
 NOT_CLAIMS = ("gate.pyz", "answers", ".fixtures")
@@ -378,7 +379,7 @@ def _hold_to_model(trial: Trial, request: TurnRequest, turn: Turn) -> None:
     if turn.trouble:
         raise InfraError(turn.trouble)
     required = trial.condition.config["arm"]["require_model"]
-    if required and not same_model(request.model.id, turn.model_served):
+    if required and not is_snapshot(request.model.id, turn.model_served):
         served = turn.model_served or "a model that the agent does not name"
         raise InfraError(f"model '{request.model.id}' was asked for and {served} served (arm.require_model)")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -285,8 +285,11 @@ class Rates:
         return replace(usage, cost_usd=paid / 1e6, cost_source=CostSource.PRICED)
 
 
-def same_model(asked: str, served: str | None) -> bool:
-    """Whether the served identity is the asked one, or a dated snapshot of it (``name-20250101``)."""
+def is_snapshot(asked: str, served: str | None) -> bool:
+    """Whether the served identity is certainly the asked one: the same name, or it dated (``name-20250101``).
+
+    For what must be the asked model; where two must differ, :func:`recurve_eval.gates.review.same_model` doubts more.
+    """
     if served is None or not asked:
         return False
     rest = served.removeprefix(asked) if served.startswith(asked) else "?"
@@ -543,6 +546,11 @@ class Finding:
     wall_s: float = 0.0
     evidence: Mapping[str, JSON] = field(default_factory=dict)
     phase: Phase = Phase.SCULPT
+
+
+def refusals(findings: Sequence[Finding]) -> list[Finding]:
+    """The binding findings that are not GREEN."""
+    return [f for f in findings if f.binding and f.verdict is not GateVerdict.GREEN]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recurve_eval.domain import JSON, Rates, same_model
+from recurve_eval.domain import JSON, Rates, is_snapshot
 from recurve_eval.errors import ConfigError
 
 
@@ -51,7 +51,7 @@ def line_of(lines: Iterable[Line], model: str) -> Line | None:
     exact = {line.model: line for line in lines}
     if model in exact:
         return exact[model]
-    return next((line for name, line in exact.items() if same_model(name, model)), None)
+    return next((line for name, line in exact.items() if is_snapshot(name, model)), None)
 
 
 def rates_of(lines: Sequence[Line], model: str) -> Rates | None:

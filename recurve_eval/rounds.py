@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from recurve_eval.domain import Finding, GateVerdict, Phase
+from recurve_eval.domain import Finding, Phase, refusals
 from recurve_eval.ports import Auditor, GateComponent, GateContext, Observation, Staged
 
 
@@ -61,7 +61,7 @@ class Rounds:
             own = round(sum(self.context.record.clock.values()) - before, 6)
             found.append(replace(finding, evidence={**finding.evidence, "probe_wall_s": own}))
             self.note(found[-1])
-            if found[-1].binding and found[-1].verdict is not GateVerdict.GREEN:
+            if refusals(found[-1:]):
                 break
         self.findings.append(tuple(found))
         return tuple(found)
@@ -83,8 +83,3 @@ class Rounds:
     def audit(self) -> None:
         """Let the auditors look, now that everything is decided."""
         self.observations += [auditor.observe(self.context) for auditor in self.auditors]
-
-
-def refusals(findings: Sequence[Finding]) -> list[Finding]:
-    """The binding findings that are not GREEN."""
-    return [f for f in findings if f.binding and f.verdict is not GateVerdict.GREEN]

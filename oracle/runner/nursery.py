@@ -46,21 +46,13 @@ class Nursery:
     def children(self, arrangement: str) -> Made:
         """Those for one grading, which has to be ended before the next is asked for."""
         self._say(_WORDS[arrangement])
-        try:
-            data, fds, _, _ = socket.recv_fds(self._line, _LIMIT, 3)
-        except ConnectionResetError:  # it died with our word unread
-            data, fds = b"", []
-        uids, pids, key = self._understood(data)
+        (uids, pids, key), fds = self._heard(3)
         return Made(uids, pids, key, Ends(*fds))
 
     def end(self) -> tuple[dict[int, int], int]:
         """As :func:`runner.contain.end_all`."""
         self._say(_END)
-        try:
-            data = self._line.recv(_LIMIT)
-        except ConnectionResetError:
-            data = b""
-        statuses, strays = self._understood(data)
+        (statuses, strays), _ = self._heard(0)
         return statuses, strays
 
     def close(self) -> None:
@@ -73,13 +65,17 @@ class Nursery:
         except OSError:
             self._die_likewise()
 
-    def _understood(self, data: bytes) -> Any:
+    def _heard(self, descriptors: int) -> tuple[Any, list[int]]:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._line, _LIMIT, descriptors)
+        except ConnectionResetError:  # it died with our word unread
+            data, fds = b"", []
         if not data:
             self._die_likewise()
         answer = marshal.loads(data)
         if isinstance(answer, str):
             raise contain.Leftover(answer)
-        return answer
+        return answer, fds
 
     def _die_likewise(self) -> None:
         """A killed nursery is a killed server, and its host is to see it as one."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from recurve_eval.controllers.endings import ended_badly
-from recurve_eval.domain import JSON, Decision, Finding, GateVerdict, StopReason
-from recurve_eval.errors import InfraError
+from recurve_eval.controllers.endings import demand_binding, ended_badly, of_work
+from recurve_eval.domain import JSON, Decision
 from recurve_eval.ports import LoopState
 
 
@@ -35,17 +34,5 @@ class ExternalCI:
         bad = ended_badly(state)
         if bad:
             return bad
-        binding = [f for f in state.findings if f.binding]
-        if not binding:
-            raise InfraError(f"controller '{self.name}' has no binding check to decide by")
-        rejections = [f for f in binding if f.verdict is not GateVerdict.GREEN]
-        if not rejections:
-            return Decision(stop=True, declared=True, source="ci", reason=StopReason.GATE_GREEN)
-        return self._refuse_or_feed_back(state, rejections[0])
-
-    def _refuse_or_feed_back(self, state: LoopState, rejection: Finding) -> Decision:
-        if state.exhausted is not None:
-            return Decision(stop=True, source="ci", reason=StopReason(f"budget_{state.exhausted}"))
-        if state.cycle >= state.budget.max_cycles or not state.turn.repairable:
-            return Decision(stop=True, source="ci", reason=StopReason.MAX_CYCLES)
-        return Decision(stop=False, source="ci", feedback=f"{self.preamble}\n\n{rejection.message}\n")
+        demand_binding(state, self.name)
+        return of_work(state, "ci", self.preamble)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from recurve_eval.controllers.endings import ended_badly
-from recurve_eval.domain import JSON, Decision, Finding, GateVerdict, Phase, StopReason
-from recurve_eval.errors import InfraError
+from recurve_eval.controllers.endings import demand_binding, ended_badly, of_work
+from recurve_eval.domain import JSON, Decision, Phase, StopReason, refusals
 from recurve_eval.ports import LoopState
 
 
@@ -41,12 +40,11 @@ class Gate:
         bad = ended_badly(state)
         if bad:
             return bad
-        if not any(f.binding for f in state.findings):
-            raise InfraError(f"controller '{self.name}' has no binding check to decide by")
-        refused = [f for f in state.findings if f.binding and f.verdict is not GateVerdict.GREEN]
-        return self._of_claims(state, refused) if state.phase is Phase.AUTHOR else self._of_work(state, refused)
+        demand_binding(state, self.name)
+        return self._of_claims(state) if state.phase is Phase.AUTHOR else of_work(state, "gate", self.preamble)
 
-    def _of_claims(self, state: LoopState, refused: Sequence[Finding]) -> Decision:
+    def _of_claims(self, state: LoopState) -> Decision:
+        refused = refusals(state.findings)
         if not refused and state.exhausted is None:
             return Decision(stop=False, source="gate")
         if not refused:
@@ -55,12 +53,3 @@ class Gate:
             reason = StopReason.MAX_CYCLES if state.reopened else StopReason.PROCESS_FAILED
             return Decision(stop=True, source="gate", reason=reason)
         return Decision(stop=False, source="gate", feedback=f"{self.admission_preamble}\n\n{refused[0].message}\n")
-
-    def _of_work(self, state: LoopState, refused: Sequence[Finding]) -> Decision:
-        if not refused:
-            return Decision(stop=True, declared=True, source="gate", reason=StopReason.GATE_GREEN)
-        if state.exhausted is not None:
-            return Decision(stop=True, source="gate", reason=StopReason(f"budget_{state.exhausted}"))
-        if state.cycle >= state.budget.max_cycles or not state.turn.repairable:
-            return Decision(stop=True, source="gate", reason=StopReason.MAX_CYCLES)
-        return Decision(stop=False, source="gate", feedback=f"{self.preamble}\n\n{refused[0].message}\n")

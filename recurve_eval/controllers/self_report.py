@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recurve_eval.controllers.endings import ended_badly
-from recurve_eval.domain import JSON, Decision, GateVerdict, Phase, StopReason
+from recurve_eval.domain import JSON, Decision, Phase, StopReason, refusals
 from recurve_eval.ports import LoopState
 
 
@@ -46,6 +46,6 @@ class SelfReport:
         """Claims are asked for and looked at; the work goes on without them where they were not admitted."""
         if state.exhausted is not None:
             return Decision(stop=True, source="agent", reason=StopReason(f"budget_{state.exhausted}"))
-        refused = [f for f in state.findings if f.binding and f.verdict is not GateVerdict.GREEN]
+        refused = refusals(state.findings)
         again = bool(refused) and state.author_left > 0 and state.turn.repairable
         return Decision(stop=False, source="agent", feedback=f"{refused[0].message}\n" if again else "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recurve_eval.capture import capture_file
-from recurve_eval.domain import JSON, Finding, GateVerdict, Task, Turn, Usage, digest
+from recurve_eval.domain import JSON, Finding, GateVerdict, Turn, Usage, digest
 from recurve_eval.errors import InfraError
 from recurve_eval.gates.boundary import ANSWERS
 from recurve_eval.gates.copies import MAX_COPY_BYTES, listing
@@ -58,15 +58,8 @@ class Adversary(Reviewer):
     name: str = "adversary"
     binding: bool = True
 
-    @property
-    def paid(self) -> bool:
-        return self.agent.paid
-
     def pins(self) -> Mapping[str, JSON]:
         return {"prompts": prompt_pins(("adversary",), self.prompts), "reviewer": self.reviewer_pins()}
-
-    def admits(self, task: Task) -> str | None:
-        return None
 
     def prepare(self, context: GateContext) -> None:
         context.record.state[self.name] = _Memory()

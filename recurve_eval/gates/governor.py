@@ -66,15 +66,8 @@ class ReviewingGovernor(Reviewer):
     name: str = "governor"
     binding: bool = True
 
-    @property
-    def paid(self) -> bool:
-        return self.agent.paid
-
     def pins(self) -> Mapping[str, JSON]:
         return {"prompts": prompt_pins(("governor",), self.prompts), "reviewer": self.reviewer_pins()}
-
-    def admits(self, task: Task) -> str | None:
-        return None
 
     def prepare(self, context: GateContext) -> None:
         context.record.state[self.name] = _Memory()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from recurve_eval.capture import check_relative
-from recurve_eval.domain import JSON, Budget, GateVerdict, ModelSpec, Turn, TurnStatus, digest
+from recurve_eval.domain import JSON, Budget, GateVerdict, ModelSpec, Task, Turn, TurnStatus, digest
 from recurve_eval.errors import ConfigError, InfraError
 from recurve_eval.gates.ledger import HOME, Claim
 from recurve_eval.gates.places import Place, session_place
@@ -58,6 +58,13 @@ class Reviewer:
             raise ConfigError(f"gate component '{self.name}' has no reviewer: name one with reviewer._target_")
         return self.reviewer
 
+    @property
+    def paid(self) -> bool:
+        return self.agent.paid
+
+    def admits(self, task: Task) -> str | None:
+        return None
+
     def reviewer_pins(self) -> dict[str, JSON]:
         agent = self.agent
         return {"agent": agent.name, "agent_pins": dict(agent.pins()), "model": self.model, "paid": agent.paid}
@@ -103,7 +110,10 @@ class Reviewer:
 
 
 def same_model(one: str, other: str) -> bool:
-    """Whether two names stand for one model: a provider's prefix, a date or ``latest`` make no other model."""
+    """Whether two names may stand for one model: a provider's prefix, a date or ``latest`` make no other model.
+
+    For what must differ; where the asked model must have served, :func:`recurve_eval.domain.is_snapshot` is strict.
+    """
     return _plain(one) == _plain(other)
 
 

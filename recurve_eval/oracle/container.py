@@ -14,7 +14,7 @@ from typing import Any
 
 import docker
 from docker.errors import APIError, DockerException, NotFound
-from docker.types import Ulimit
+from docker.types import LogConfig, Ulimit
 from requests.exceptions import RequestException
 
 from recurve_eval.oracle.line import Line, ServerLost
@@ -53,6 +53,27 @@ def _knock(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as door:
         door.settimeout(CALL_TIMEOUT_S)
         door.connect(path)
+
+
+def walls(memory_mb: int, cpus: float, pids: int, scratch_mb: int) -> dict[str, Any]:
+    """What every grading container is started with: no network, no capability but those added, bounds on all it uses.
+
+    ``memory_mb`` and ``scratch_mb`` are MiB.
+    """
+    return {
+        "network_mode": "none",
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "mem_limit": memory_mb << 20,
+        "memswap_limit": memory_mb << 20,
+        "pids_limit": pids,
+        "nano_cpus": int(cpus * 1e9),
+        "shm_size": scratch_mb << 20,
+        "ipc_mode": "private",
+        "auto_remove": True,
+        "log_config": LogConfig(type="none"),
+        "ulimits": {"core": 0},
+    }
 
 
 def labels(run: str) -> dict[str, str]:

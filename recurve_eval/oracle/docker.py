@@ -15,12 +15,11 @@ from typing import Any
 
 import docker
 from docker.errors import ImageNotFound
-from docker.types import LogConfig
 
 from recurve_eval.domain import JSON
 from recurve_eval.errors import ConfigError, Drift, InfraError, RecurveError, Refused
 from recurve_eval.oracle import recipe
-from recurve_eval.oracle.container import TROUBLE, Contained, connect, labels, reap_orphans
+from recurve_eval.oracle.container import TROUBLE, Contained, connect, labels, reap_orphans, walls
 from recurve_eval.oracle.line import Launch, ServerLost
 from recurve_eval.oracle.runner import runner_sources
 from recurve_eval.oracle.server import WarmServer
@@ -185,28 +184,16 @@ class DockerOracle(WarmOracle):
 
     def settings(self) -> dict[str, JSON]:
         container = {name: getattr(self, name) for name in ("container_mb", "cpus", "pids", "scratch_mb")}
-        walls = {"capabilities": sorted(CAPABILITIES), "sysctls": SYSCTLS}
-        return super().settings() | self._platform | {"container": container | walls}
+        held = {"capabilities": sorted(CAPABILITIES), "sysctls": SYSCTLS}
+        return super().settings() | self._platform | {"container": container | held}
 
     def _walls(self) -> dict[str, Any]:
         size = f"size={self.scratch_mb}m,nosuid,nodev,exec"
-        return {
-            "network_mode": "none",
+        return walls(self.container_mb, self.cpus, self.pids, self.scratch_mb) | {
             "read_only": True,
-            "cap_drop": ["ALL"],
             "cap_add": sorted(CAPABILITIES),
-            "security_opt": ["no-new-privileges"],
             "sysctls": SYSCTLS,
-            "mem_limit": self.container_mb << 20,
-            "memswap_limit": self.container_mb << 20,
-            "pids_limit": self.pids,
-            "nano_cpus": int(self.cpus * 1e9),
-            "shm_size": self.scratch_mb << 20,
-            "ipc_mode": "private",
             "tmpfs": {WORK: f"{size},mode=711", "/tmp": f"{size},mode=1777"},
-            "auto_remove": True,
-            "log_config": LogConfig(type="none"),
-            "ulimits": {"core": 0},
         }
 
     @cached_property

@@ -18,12 +18,11 @@ from functools import cached_property
 from typing import Any
 
 from docker.errors import ImageNotFound
-from docker.types import LogConfig
 
 from recurve_eval.domain import JSON, Grade, OracleEnv, OracleJob, OracleVerdict, UnscoredReason
 from recurve_eval.errors import ConfigError
 from recurve_eval.oracle import suite
-from recurve_eval.oracle.container import TROUBLE, Contained, connect, labels, reap_orphans
+from recurve_eval.oracle.container import TROUBLE, Contained, connect, labels, reap_orphans, walls
 from recurve_eval.oracle.line import Launch, Line, ServerLost
 from recurve_eval.oracle.protocol import frame, majority, unscored
 from recurve_eval.oracle.runner import runner_hash, runner_sources
@@ -202,21 +201,9 @@ class FreshOracle:
             raise ServerLost(f"has no Docker: {error}") from None
 
     def _walls(self) -> dict[str, Any]:
-        return {
-            "network_mode": "none",
-            "cap_drop": ["ALL"],
+        return walls(self.container_mb, self.cpus, self.pids, self.scratch_mb) | {
             "cap_add": CAPABILITIES,
-            "security_opt": ["no-new-privileges"],
-            "mem_limit": self.container_mb << 20,
-            "memswap_limit": self.container_mb << 20,
-            "pids_limit": self.pids,
-            "nano_cpus": int(self.cpus * 1e9),
-            "shm_size": self.scratch_mb << 20,
-            "ipc_mode": "private",
             "tmpfs": {"/tmp": f"size={self.scratch_mb}m,nosuid,nodev,exec,mode=1777"},
-            "auto_remove": True,
-            "log_config": LogConfig(type="none"),
-            "ulimits": {"core": 0},
         }
 
     @cached_property

@@ -9,7 +9,7 @@ import pytest
 
 from recurve_eval.budgets import Consumed, exhausted, remaining
 from recurve_eval.config import BudgetConfig
-from recurve_eval.domain import Budget, CostSource, Rates, Turn, TurnStatus, Usage, same_model
+from recurve_eval.domain import Budget, CostSource, Rates, Turn, TurnStatus, Usage, is_snapshot
 from recurve_eval.errors import ConfigError
 
 BUDGET = Budget("b", wall_s=100.0, tokens=1000, usd=1.0, steps=10)
@@ -89,6 +89,6 @@ def test_tokens_become_dollars_at_the_models_rates() -> None:
         (None, False),
     ],
 )
-def test_a_dated_snapshot_is_the_same_model_and_a_sibling_is_not(served: str | None, same: bool) -> None:
-    assert same_model("m-4", served) is same
-    assert not same_model("", served)
+def test_a_dated_snapshot_is_the_is_snapshot_and_a_sibling_is_not(served: str | None, same: bool) -> None:
+    assert is_snapshot("m-4", served) is same
+    assert not is_snapshot("", served)
