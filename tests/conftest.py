@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from recurve_eval import app
+from recurve_eval.oracle.process import ProcessOracle
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -44,6 +45,33 @@ def need(program: str, variable: str) -> None:
 @pytest.fixture
 def bwrap() -> None:
     need("bwrap", "RECURVE_REQUIRE_BWRAP")
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[ProcessOracle]:
+    """A grader in processes of this machine, ready for one grading at a time."""
+    backend = ProcessOracle()
+    backend.start(1)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache and no data directory."""
+    monkeypatch.delenv("RECURVE_DATA", raising=False)
+    monkeypatch.setenv("RECURVE_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def clean_engines() -> Iterator[None]:
+    """Close what MLflow keeps open, so that no connection outlives its test."""
+    yield
+    store = sys.modules.get("mlflow.store.tracking.sqlalchemy_store")
+    engines = {} if store is None else store.SqlAlchemyStore._engine_map
+    while engines:
+        engines.popitem()[1].dispose()
 
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]

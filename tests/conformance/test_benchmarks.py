@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +96,6 @@ def bench(option: Path) -> Benchmark:
             pytest.skip(str(error))
         raise
     return built
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[ProcessOracle]:
-    backend = ProcessOracle()
-    backend.start(1)
-    yield backend
-    backend.close()
 
 
 def sample(bench: Benchmark) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dockerd import lack
 
 from recurve_eval.errors import ConfigError, Drift, InfraError, Refused
 from recurve_eval.oracle import build, recipe, wheels
@@ -21,13 +22,6 @@ from recurve_eval.oracle import build, recipe, wheels
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCKERD = REPOSITORY / "scripts" / "dockerd"
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
-
-
-def lack(reason: str) -> None:
-    """Skip, unless the environment says that Docker must be here."""
-    if os.environ.get("RECURVE_REQUIRE_DOCKER") == "1":
-        pytest.fail(f"{reason} (RECURVE_REQUIRE_DOCKER=1)")
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,6 @@ from tests.conftest import QUICK
 
 SETTINGS = Settings(runs=1, mutants=1)
 TASKS = "task.select=[parse_duration,slugify]"
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[ProcessOracle]:
-    backend = ProcessOracle()
-    backend.start(1)
-    yield backend
-    backend.close()
 
 
 def test_only_the_demand_keeps_the_right_work_of_the_twin_from_passing(oracle: ProcessOracle) -> None:

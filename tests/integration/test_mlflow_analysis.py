@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +19,7 @@ from recurve_eval.tracking.mlflow.client import connect, search
 from recurve_eval.tracking.mlflow.source import ROWS_FILE, _held_by_server
 
 CELLS = 12
-
-
-@pytest.fixture(autouse=True)
-def clean_engines() -> Iterator[None]:
-    """Close what MLflow keeps open, so that no connection outlives its test."""
-    yield
-    store = sys.modules.get("mlflow.store.tracking.sqlalchemy_store")
-    engines = {} if store is None else store.SqlAlchemyStore._engine_map
-    while engines:
-        engines.popitem()[1].dispose()
+pytestmark = pytest.mark.usefixtures("clean_engines")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from dockerd import python_min  # noqa: F401 - a fixture
 from recurve_eval.domain import OracleJob, OracleVerdict, Submission, UnscoredReason
 from recurve_eval.errors import ConfigError, Drift, Refused
 from recurve_eval.oracle.container import Contained, ContainerLine, labels, reap_orphans
-from recurve_eval.oracle.docker import CAPABILITIES, DockerOracle
+from recurve_eval.oracle.docker import CAPABILITIES, WORK, DockerOracle
 from recurve_eval.oracle.line import ServerLost
 from recurve_eval.ports import OracleBackend
 
@@ -92,12 +92,12 @@ def test_the_walls_are_up(oracle: DockerOracle, client: docker.DockerClient) -> 
 @pytest.mark.parametrize(
     ("expression", "setup", "wanted"),
     [
-        ("os.getuid() >= 60000, os.getgroups(), os.getcwd()", "", "True [] /work/task"),
+        ("os.getuid() >= 60000, os.getgroups(), os.getcwd()", "", f"True [] {WORK}/task"),
         ("status()", "def status():\n    lines = open('/proc/thread-self/status').read().split('\\n')\n"
          "    return [w for l in lines if l[:4] == 'CapE' or l[:8] == 'NoNewPri' or l[:8] == 'Seccomp:' for w in l.split()[1:]]",
          "['0000000000000000', '1', '2']"),
         ("os.environ['TZ'], os.environ['PYTHONHASHSEED'], os.environ['HOME'], oct(os.umask(0))", "",
-         "UTC 0 /work/task 0o77"),
+         f"UTC 0 {WORK}/task 0o77"),
         ("sorted(os.listdir('/sys/class/net'))", "", "['lo']"),
     ],
 )  # fmt: skip
@@ -106,7 +106,7 @@ def test_what_a_submission_finds(oracle: DockerOracle, expression: str, setup: s
 
 
 @pytest.mark.parametrize(
-    "path", ["/x", "/usr/x", "/etc/x", "/dev/x", "/dev/mqueue/x", "/proc/1/mem", "/work/x", "/run/x"]
+    "path", ["/x", "/usr/x", "/etc/x", "/dev/x", "/dev/mqueue/x", "/proc/1/mem", f"{WORK}/x", "/run/x"]
 )
 def test_nothing_else_can_be_written(oracle: DockerOracle, path: str) -> None:
     grade = oracle.grade(job(f"open({path!r}, 'w')\n" + GOOD))

@@ -7,9 +7,8 @@ import os
 import shutil
 import signal
 import sqlite3
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +59,6 @@ def until(condition: Callable[[], bool], timeout_s: float = 200.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
-
-
-@pytest.fixture
-def clean_engines() -> Iterator[None]:
-    """Close what MLflow keeps open, so that no connection outlives its test."""
-    yield
-    store = sys.modules.get("mlflow.store.tracking.sqlalchemy_store")
-    engines = {} if store is None else store.SqlAlchemyStore._engine_map
-    while engines:
-        engines.popitem()[1].dispose()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +66,6 @@ def made(folder: Path, *records: dict[str, Any], **options: Any) -> BigCodeBench
     path = folder / "tasks.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in records or [RECORD]))
     return BigCodeBench(**{"path": str(path), "sha256": None, "count": len(records) or 1, "timeout_s": 5.0, **options})
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[ProcessOracle]:
-    backend = ProcessOracle()
-    backend.start(1)
-    yield backend
-    backend.close()
 
 
 def graded(oracle: ProcessOracle, bench: BigCodeBench, text: str) -> Grade:

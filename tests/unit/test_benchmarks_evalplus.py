@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +57,6 @@ def made(folder: Path, *records: dict[str, Any], **options: Any) -> EvalPlus:
 
 def graded(oracle: ProcessOracle, bench: EvalPlus, text: str, task_id: str = "Own/1") -> Grade:
     return oracle.grade(bench.oracle_job(task_id, Submission.of_reference("test", {"solution.py": text.encode()})))
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[ProcessOracle]:
-    backend = ProcessOracle()
-    backend.start(1)
-    yield backend
-    backend.close()
 
 
 def summary(grade: Grade) -> tuple[str, tuple[str, ...]]:

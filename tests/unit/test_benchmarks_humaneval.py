@@ -274,14 +274,6 @@ def test_an_unknown_task_is_named(tmp_path: Path) -> None:
 # -- where the file is found ---------------------------------------------------------------------
 
 
-@pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache and no data directory."""
-    monkeypatch.delenv("RECURVE_DATA", raising=False)
-    monkeypatch.setenv("RECURVE_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
 class Shelf(http.server.BaseHTTPRequestHandler):
     """Serves one body; ``/short`` promises more than it sends."""
 

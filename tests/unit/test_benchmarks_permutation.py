@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,6 @@ from recurve_eval.errors import ConfigError, Drift, UnknownName
 from recurve_eval.oracle.process import ProcessOracle
 
 RIGHT = (HOME / "solution" / SOURCE).read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[ProcessOracle]:
-    backend = ProcessOracle()
-    backend.start(1)
-    yield backend
-    backend.close()
 
 
 def graded(oracle: ProcessOracle, bench: Permutation, task_id: str, files: dict[str, bytes]) -> Grade:

@@ -39,12 +39,7 @@ def source(**changes: Any) -> Source:
     return Source(**{**fields, **changes})
 
 
-@pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache and no data directory."""
-    monkeypatch.delenv("RECURVE_DATA", raising=False)
-    monkeypatch.setenv("RECURVE_CACHE", str(tmp_path / "cache"))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("places")
 
 
 class Shelf(http.server.BaseHTTPRequestHandler):
