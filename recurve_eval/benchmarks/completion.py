@@ -9,10 +9,10 @@ from recurve_eval.domain import Submission
 SOLUTION = "solution.py"
 SUBMITTED = "submitted_solution.py"  # where the captured bytes stand when the given part must precede them
 
+# Imports nothing: what it needed would be imported anew in each grading.
 _LOADER = """
-from pathlib import Path as _Path
-
-exec(compile(_Path(__file__).with_name({name!r}).read_bytes(), "solution.py", "exec", dont_inherit=True))
+with open(__file__.rpartition("/")[0] + "/{name}", "rb") as _file:
+    exec(compile(_file.read(), "solution.py", "exec", dont_inherit=True))
 """
 
 
