@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from recurve_eval.oracle import build, recipe
-from recurve_eval.oracle.container import TROUBLE, connect
+from recurve_eval.oracle.daemon import TROUBLE, connect
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCRIPT = REPOSITORY / "scripts" / "dockerd"

@@ -8,5 +8,4 @@ sys.path[0] = os.path.dirname(_HERE)
 
 from runner import server  # noqa: E402
 
-sys.path.pop(0)
-server.main(sys.argv[1])
+server.main(sys.argv[1], lambda: sys.path.remove(os.path.dirname(_HERE)))

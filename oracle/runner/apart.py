@@ -15,97 +15,31 @@ from typing import Any, Callable, Iterator
 
 from . import plain, wire
 from .catalogue import CONVENTIONS
-from .conventions import HarnessFault, Stage, describe
+from .conventions import HarnessFault, Stage
 from .heldout import HeldOut, Watch
+from .loading import NotLoaded, describe, flush
 from .report import Channel
-from .shared import NotLoaded, flush, load_submission
 
 
 class CandidateError(Exception):
     """An exception of the candidate that is none of the built-in ones."""
 
 
-# -- the candidate's side ------------------------------------------------------------------------
+def verify(job: dict[str, Any], channel: Channel, fd: int) -> list[types.CodeType]:
+    """Run the held-out tests against the candidate at the other end of ``fd``, and report all but the end of it.
 
-
-def serve(fd: int, module_name: str, work: str) -> None:
-    """Load the submission, then answer ``get`` and ``call`` until the verifier is gone."""
-    receive, send, encode, decode = wire.receive, wire.send, plain.encode, plain.decode
-    try:
-        module = load_submission(module_name, work)
-    except NotLoaded as error:
-        send(fd, {"error": str(error)})
-        return
-    send(fd, {"loaded": True})
-    while True:
-        try:
-            request = receive(fd)
-        except wire.Closed:
-            return
-        if "get" in request:
-            send(fd, _get(module, request["get"], encode))
-        elif "inputs" in request:
-            _stream(fd, module, request, encode, decode)
-        else:
-            send(fd, _call(module, request, encode, decode))
-
-
-def _get(module: Any, name: str, encode: Callable[..., Any]) -> Any:
-    try:
-        value = getattr(module, name)
-    except AttributeError:
-        return {"kind": "missing"}
-    return {"kind": "function"} if callable(value) else {"kind": "value", "value": encode(value)}
-
-
-def _call(module: Any, request: Any, encode: Callable[..., Any], decode: Callable[..., Any]) -> Any:
-    arguments, options = decode(request["args"]), decode(request["options"])
-    try:
-        value = encode(getattr(module, request["call"])(*arguments, **options))
-    except BaseException as error:
-        return {"raised": [kind.__name__ for kind in type(error).__mro__], "text": describe(error)}
-    return {"value": value, "after": _altered(request["args"], arguments, encode)}
-
-
-def _stream(fd: int, module: Any, request: Any, encode: Callable[..., Any], decode: Callable[..., Any]) -> None:
-    """One answer for each input, in order; small ones are sent together."""
-    held, frame, write_all = bytearray(), wire.frame, wire.write_all
-    for arguments in request["inputs"]:
-        try:
-            answer = {"value": encode(getattr(module, request["of"])(*decode(arguments)))}
-        except BaseException as error:
-            answer = {"raised": describe(error)}
-        held += frame(answer)
-        if len(held) > _TOGETHER:
-            write_all(fd, held)
-            held = bytearray()
-    write_all(fd, held)
-
-
-_TOGETHER = 16 * 1024
-
-
-def _altered(before: Any, arguments: Any, encode: Callable[..., Any]) -> Any:
-    after = encode(arguments)
-    return None if after == before else after
-
-
-# -- the verifier's side -------------------------------------------------------------------------
-
-
-def verify(job: dict[str, Any], channel: Channel, fd: int) -> None:
-    """Run the held-out tests against the candidate at the other end of ``fd``, and report."""
-    line = Line(fd)
+    Returns what they are compiled to.
+    """
+    line, held = Line(fd), HeldOut(job["held_out"], None)
     try:
         watch = Watch(lambda what: channel.tell("tamper", what=what))
-        held = HeldOut(job["held_out"], None)
         try:
             held.code()
         except SyntaxError as error:
             raise HarnessFault("the held-out tests do not compile: " + describe(error)) from None
         stage = Stage(channel, held, watch, job["params"], lambda: None)
         sys.meta_path.append(held)
-        CONVENTIONS[job["convention"]](stage, lambda: _stand_in(job["params"]["module"], line, channel))
+        CONVENTIONS[job["convention"]](stage, lambda: _stand_in(job["params"], line, channel))
     except NotLoaded as error:
         channel.tell("load_error", message=str(error))
     except HarnessFault as error:
@@ -115,16 +49,19 @@ def verify(job: dict[str, Any], channel: Channel, fd: int) -> None:
     flush()
     if line.fault:
         channel.tell("harness", message=line.fault, verifier=True)
-    channel.tell("finish")
+    return held.compiled()
 
 
-def _stand_in(name: str, line: Line, channel: Channel) -> StandIn:
+def _stand_in(params: dict[str, Any], line: Line, channel: Channel) -> StandIn:
     answer = line.receive()
     if "error" in answer:
         raise NotLoaded(str(answer["error"])[:500])
     channel.tell("loaded")
-    module = StandIn(name, line)
-    sys.modules[name] = module
+    module = StandIn(params["module"], line)
+    got = answer.get("got")
+    if isinstance(got, dict) and got.get("kind") == "function":
+        vars(module)[params["entry_point"]] = _function(line, params["entry_point"])
+    sys.modules[params["module"]] = module
     return module
 
 
@@ -133,11 +70,12 @@ class Line:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._receive = wire.Reader(fd).receive
         self.fault = ""
 
     def receive(self) -> dict[str, Any]:
         try:
-            answer = wire.receive(self._fd)
+            answer = self._receive()
         except wire.Closed as error:
             raise CandidateError("the candidate's process ended: %s" % error) from None
         if not isinstance(answer, dict):

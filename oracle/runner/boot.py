@@ -48,8 +48,7 @@ def main(config):
     sources = _Sources(json.loads(_exactly(int.from_bytes(_exactly(4), "big"))))
     sys.meta_path.insert(0, sources)
     server = __import__("runner.server", fromlist=["main"])
-    sys.meta_path.remove(sources)
-    server.main(config)
+    server.main(config, lambda: sys.meta_path.remove(sources))
 
 
 if __name__ == "__main__":

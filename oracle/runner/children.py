@@ -1,18 +1,20 @@
-"""The processes of one grading: made and contained before their grading is known, each for one grading alone.
+"""The processes of a grading: each made and contained before its grading is known.
 
 A child that waits has its user, its limits and its namespace already and holds nothing of any job. It is told
-of its grading over a descriptor that nothing else holds.
+of its grading over a descriptor that nothing else holds. One that runs a submission serves one grading; how
+long a verifier may serve is said in :mod:`runner.verifier`.
 """
 
 from __future__ import annotations
 
-import base64
 import os
 import socket
 from typing import Any, Callable, NamedTuple
 
-from . import apart, contain, forking, report, shared, wire
-from .watching import Channels
+from . import contain, forking, wire
+
+KINDS = 3
+_TURNS = 333
 
 
 class Place(NamedTuple):
@@ -30,166 +32,98 @@ class Place(NamedTuple):
         return self.scratch + "/task"
 
 
-class Children(NamedTuple):
-    """Those of one grading. ``pids`` begins with the one that reports, whose channel has ``key``."""
+class Channels(NamedTuple):
+    """Descriptors of one child: ours first, the child's second."""
 
-    arrangement: str
-    uids: list[int]
+    line: socket.socket
+    line_child: socket.socket
+    out: int
+    out_child: int
+    err: int
+    err_child: int
+
+
+class Child(NamedTuple):
+    """One process. ``key`` is that of its report, where it makes one for a single grading, and else empty."""
+
+    uid: int | None
     channels: Channels
-    pids: list[int]
+    pid: int
     key: bytes
 
 
-class _Start(NamedTuple):
-    """What a child is made from."""
+class Start(NamedTuple):
+    """What a child is made from. It is told its job on ``line``; held-out tests come on ``host_fd``."""
 
     place: Place
-    uids: list[int]
+    uid: int | None
     channels: Channels
     host_fd: int
+    key: bytes
 
     @property
-    def reporting(self) -> int:
-        return self.channels.report_child.fileno()
+    def line(self) -> int:
+        return self.channels.line_child.fileno()
+
+    def settle(self, keep: set[int]) -> None:
+        """Streams, descriptors, limits and user of a fresh child, in this order."""
+        os.dup2(self.channels.out_child, 1)
+        os.dup2(self.channels.err_child, 2)
+        close_all_but(keep)
+        os.chdir("/")
+        contain.enter(self.uid, self.place.limits)
+
+    def told(self) -> Any:
+        """Wait for the job of a child that runs a submission; from here on it has a time limit and a place."""
+        try:
+            job = wire.receive(self.line)
+        except wire.Closed:
+            os._exit(0)
+        contain.limit_time(int(job["timeout_s"]) + 2)
+        os.chdir(self.place.work)
+        return job
 
 
-def make(arrangement: str, place: Place, number: int, host_fd: int) -> Children:
-    """Fork what ``arrangement`` needs."""
-    uids, channels = _uids(place, number), _open_channels()
-    pids: list[int] = []
-    try:
-        key = _fork(arrangement, _Start(place, uids, channels, host_fd), pids)
-    except BaseException:
-        contain.end_all(pids, uids)
-        raise
-    channels.report_child.close()
-    os.close(channels.out_child)
-    os.close(channels.err_child)
-    return Children(arrangement, uids, channels, pids, key)
+class Role(NamedTuple):
+    """What a child does, and in what it is held.
 
-
-def waiting(children: Children) -> bool:
-    """Whether every one of them is still there."""
-    return all(os.waitpid(pid, os.WNOHANG)[0] == 0 for pid in children.pids)
-
-
-def begin(line: int, job: dict[str, Any]) -> None:
-    """Tell them their job. The held-out tests follow on the host's descriptor: the process that runs them reads
-    them there by itself, so no process from whose memory a candidate is forked ever holds a byte of them.
+    ``graded``: it runs a submission. ``reports``: for a single grading, under a key of its own. Processes of a role
+    have user ids in turn, of which every ``KINDS``-th, counted from ``kind``, is of that role: children of several
+    roles may be there at once.
     """
-    wire.send(line, {name: job[name] for name in ("convention", "params", "timeout_s")})
+
+    kind: int
+    body: Callable[[Start], None]
+    graded: bool = True
+    reports: bool = False
 
 
-def hand_over(children: Children) -> None:
+def make(role: Role, place: Place, number: int, host_fd: int) -> Child:
+    """Fork one."""
+    key = os.urandom(32) if role.reports else b""
+    start = Start(place, _uid(place, role, number), _open_channels(), host_fd, key)
+    pid = _fork(role, place)
+    if pid == 0:
+        _live(role.body, start)
+    start.channels.line_child.close()
+    os.close(start.channels.out_child)
+    os.close(start.channels.err_child)
+    return Child(start.uid, start.channels, pid, key)
+
+
+def hand_over(child: Child) -> None:
     """Close our ends, which the supervisor has by now."""
-    for fd in (children.channels.out, children.channels.err):
+    for fd in (child.channels.out, child.channels.err):
         os.close(fd)
-    children.channels.report.close()
+    child.channels.line.close()
 
 
-def end(children: Children) -> tuple[dict[int, int], int]:
-    """End them and all they started; see :func:`runner.contain.end_all`."""
-    if children.channels.report.fileno() >= 0:
-        hand_over(children)
-    return contain.end_all(children.pids, children.uids)
-
-
-def _uids(place: Place, number: int) -> list[int]:
-    base = place.means.uid_base
-    return [] if base is None else [base + 2 * (number % 500), base + 2 * (number % 500) + 1]
-
-
-def _open_channels() -> Channels:
-    ours, theirs = socket.socketpair()
-    return Channels(ours, theirs, *os.pipe(), *os.pipe())
-
-
-def _fork(arrangement: str, start: _Start, pids: list[int]) -> bytes:
-    """Start them, the reporting one first in ``pids``; return the channel's key, which no candidate ever holds."""
-
-    def namespaced() -> int:
-        return contain.fork_in_namespace(start.place.means, start.place.own_namespace)
-
-    if arrangement == "shared":
-        key = os.urandom(32)
-        pids.append(_start(namespaced, lambda: _run_shared(start, key)))
-        return key
-    verifier, candidate = socket.socketpair()
-    pids.append(_start(namespaced, lambda: _run_candidate(start, candidate.fileno())))
-    key = os.urandom(32)
-    pids.insert(0, _start(forking.fork, lambda: _run_verifier(start, verifier.fileno(), key)))
-    verifier.close()
-    candidate.close()
-    return key
-
-
-def _start(fork: Callable[[], int], body: Callable[[], None]) -> int:
-    pid = fork()
-    if pid:
-        return pid
-    code = 70
-    try:
-        body()
-        code = 0
-    except BaseException as error:
-        os.write(2, ("runner: %s: %s\n" % (type(error).__name__, error)).encode("utf-8", "replace"))
-    finally:
-        os._exit(code)
-
-
-# -- in a child ----------------------------------------------------------------------------------
-
-
-def _settle(start: _Start, keep: set[int], index: int) -> None:
-    """Streams, descriptors, limits and user of a fresh child, in this order."""
-    os.dup2(start.channels.out_child, 1)
-    os.dup2(start.channels.err_child, 2)
-    close_all_but(keep)
-    os.chdir("/")
-    contain.enter(start.uids[index] if start.uids else None, start.place.limits)
-
-
-def _told(fd: int, cwd: str) -> Any:
-    """Wait for the job; from here on this process has a time limit and a place."""
-    try:
-        job = wire.receive(fd)
-    except wire.Closed:
-        os._exit(0)
-    contain.limit_time(int(job["timeout_s"]) + 2)
-    os.chdir(cwd)
-    return job
-
-
-def _held_out(host_fd: int, channel: report.Channel) -> dict[str, bytes]:
-    files = decoded(wire.receive(host_fd))
-    os.close(host_fd)
-    channel.tell("received")
-    return files
-
-
-def _run_shared(start: _Start, key: bytes) -> None:
-    _settle(start, {start.reporting, start.host_fd}, 0)
-    job = _told(start.reporting, start.place.work)
-    channel = report.open_channel(start.reporting, key)
-    shared.run(dict(job, held_out=_held_out(start.host_fd, channel)), channel, start.place.work)
-
-
-def _run_candidate(start: _Start, line: int) -> None:
-    _settle(start, {line}, 0)
-    job = _told(line, start.place.work)
-    apart.serve(line, job["module"], start.place.work)
-
-
-def _run_verifier(start: _Start, line: int, key: bytes) -> None:
-    _settle(start, {start.reporting, line, start.host_fd}, 1)
-    job = _told(start.reporting, "/")
-    wire.send(line, {"module": job["params"]["module"], "timeout_s": job["timeout_s"]})
-    channel = report.open_channel(start.reporting, key)
-    apart.verify(dict(job, held_out=_held_out(start.host_fd, channel)), channel, line)
-
-
-def decoded(files: dict[str, str]) -> dict[str, bytes]:
-    return {path: base64.b64decode(content) for path, content in files.items()}
+def end(child: Child) -> tuple[int, int]:
+    """End it and all that it started: its wait status, and how many outlived it."""
+    if child.channels.line.fileno() >= 0:
+        hand_over(child)
+    statuses, strays = contain.end_all([child.pid], [] if child.uid is None else [child.uid])
+    return statuses.get(child.pid, 0), strays
 
 
 def close_all_but(keep: set[int]) -> None:
@@ -199,3 +133,28 @@ def close_all_but(keep: set[int]) -> None:
         os.closerange(last + 1, fd)
         last = fd
     os.closerange(last + 1, os.sysconf("SC_OPEN_MAX") if last < 3 else max(4096, last + 1))
+
+
+def _uid(place: Place, role: Role, number: int) -> int | None:
+    base = place.means.uid_base
+    return None if base is None else base + KINDS * (number % _TURNS) + role.kind
+
+
+def _open_channels() -> Channels:
+    ours, theirs = socket.socketpair()
+    return Channels(ours, theirs, *os.pipe(), *os.pipe())
+
+
+def _fork(role: Role, place: Place) -> int:
+    return contain.fork_in_namespace(place.means, place.own_namespace) if role.graded else forking.fork()
+
+
+def _live(body: Callable[[Start], None], start: Start) -> None:
+    code = 70
+    try:
+        body(start)
+        code = 0
+    except BaseException as error:
+        os.write(2, ("runner: %s: %s\n" % (type(error).__name__, error)).encode("utf-8", "replace"))
+    finally:
+        os._exit(code)

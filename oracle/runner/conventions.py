@@ -15,6 +15,7 @@ import unittest
 from typing import Any, Callable, NamedTuple, Optional
 
 from .heldout import HeldOut, Watch, Wrong, twin
+from .loading import describe
 from .report import Channel
 
 # Of everything that must fail: the tests below, the unguessable candidate, the twins and Wrong of heldout, the
@@ -36,14 +37,6 @@ class Stage(NamedTuple):
 
 class HarnessFault(Exception):
     """The held-out tests cannot be run, whatever the submission is."""
-
-
-def describe(error: BaseException) -> str:
-    """``Type: text`` of an exception that may be hostile."""
-    try:
-        return "%s: %s" % (type(error).__name__, str.__str__(str(error))[:400])
-    except BaseException:
-        return "an exception that cannot be shown"
 
 
 # -- unittest ------------------------------------------------------------------------------------

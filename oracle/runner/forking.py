@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-import threading
 from typing import Any, Callable
 
 from . import libc
@@ -39,7 +38,7 @@ def record_hooks(load: Callable[[], None]) -> None:
         load()
     finally:
         os.register_at_fork = register
-    _several_threads[0] = threading.active_count() > 1 or len(os.listdir("/proc/self/task")) > 1
+    _several_threads[0] = len(os.listdir("/proc/self/task")) > 1
 
 
 def fork() -> int:

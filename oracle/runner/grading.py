@@ -4,45 +4,99 @@ from __future__ import annotations
 
 import base64
 import os
-import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
-from . import children, contain, report
+from . import contain, report, verifiers, wire
 from .children import Place
-from .nursery import Nursery
-from .watching import watch
+from .nursery import Made, Nursery
+from .roles import decoded
+from .verifiers import Verifiers
+from .watching import Reporter, watch
 
 
 class Unread(Exception):
     """A graded process ended before it took the held-out tests, so the host's line is out of step."""
 
 
-def grade(job: dict[str, Any], place: Place, host_fd: int, nursery: Nursery) -> dict[str, Any]:
+class Bench(NamedTuple):
+    """What a supervisor grades with: a nursery for each arrangement, and those who hold tests apart."""
+
+    place: Place
+    host_fd: int
+    candidates: Nursery
+    shared: Nursery
+    verifiers: Verifiers
+
+    def close(self) -> None:
+        self.verifiers.close()
+        self.shared.close()
+        self.candidates.close()
+
+
+class Seen(NamedTuple):
+    """How one grading went, once nothing of it runs any more. ``status`` is that of the process that reported."""
+
+    output: list[bytearray]
+    timed_out: bool
+    wall: float
+    status: int
+    strays: int
+
+
+def grade(job: dict[str, Any], bench: Bench) -> dict[str, Any]:
     """Grade one job. Raises Leftover when nothing-left cannot be proven, HostGone when the host is gone."""
-    made = nursery.children(job["candidate"])
-    try:
-        ledger = report.Ledger(made.key)
-        _furnish(place.work, children.decoded(job["files"]), made.uids[0] if made.uids else None)
-        started = time.monotonic()
-        children.begin(made.ends.report, job)
-        os.set_blocking(made.ends.report, False)
-        output, timed_out = watch(made.ends, ledger, made.pids, started + job["timeout_s"], host_fd)
-    finally:
-        statuses, strays = nursery.end()
-        for fd in made.ends:
-            os.close(fd)
-    wall = time.monotonic() - started
-    contain.wipe(place.work)
-    _prove_empty(place)
+    ledger, seen = (_grade_apart if job["candidate"] == "apart" else _grade_shared)(job, bench)
+    contain.wipe(bench.place.work)
+    _prove_empty(bench.place)
     if not ledger.received:
-        raise Unread("the held-out tests were not taken: " + output[1][-500:].decode("utf-8", "replace"))
-    return _reply(ledger, output, statuses.get(made.pids[0], 0), timed_out, strays, wall)
+        raise Unread("the held-out tests were not taken: " + seen.output[1][-500:].decode("utf-8", "replace"))
+    return _reply(ledger, seen)
 
 
-def _reply(
-    ledger: report.Ledger, output: list[bytearray], status: int, timed_out: bool, strays: int, wall: float
-) -> dict[str, Any]:
+def _grade_shared(job: dict[str, Any], bench: Bench) -> tuple[report.Ledger, Seen]:
+    made = bench.shared.child()
+    ledger = report.Ledger(made.key)
+    try:
+        started = _furnish(bench.place.work, job, made)
+        wire.send(made.ends.line, {name: job[name] for name in verifiers.TOLD})
+        os.set_blocking(made.ends.line, False)
+        reporter = Reporter(made.ends.line, made.pid)
+        output, timed_out = watch(reporter, [made.ends], ledger, started + job["timeout_s"], bench.host_fd)
+    finally:
+        status, strays = _end(bench.shared, made.ends)
+    return ledger, Seen(output, timed_out, time.monotonic() - started, status, strays)
+
+
+def _grade_apart(job: dict[str, Any], bench: Bench) -> tuple[report.Ledger, Seen]:
+    made, judge = bench.candidates.child(), bench.verifiers.ready()
+    key = os.urandom(32)
+    ledger = report.Ledger(key)
+    status = strays = 0
+    try:
+        started = _furnish(bench.place.work, job, made)
+        verifiers.begin(judge.ends.line, made.ends.line, key, job)
+        reporter = Reporter(judge.ends.line, judge.pid)
+        output, timed_out = watch(reporter, [made.ends, judge.ends], ledger, started + job["timeout_s"], bench.host_fd)
+    finally:
+        _, strays = _end(bench.candidates, made.ends[1:])
+        if ledger.finished and not ledger.breaches and bench.place.means.apart():
+            bench.verifiers.reported(ledger.rest())
+        else:
+            status, more = bench.verifiers.dismiss()
+            strays += more
+    return ledger, Seen(output, timed_out, time.monotonic() - started, status, strays)
+
+
+def _end(nursery: Nursery, open_ends: tuple[int, ...]) -> tuple[int, int]:
+    try:
+        return nursery.end()
+    finally:
+        for fd in open_ends:
+            os.close(fd)
+
+
+def _reply(ledger: report.Ledger, seen: Seen) -> dict[str, Any]:
     return {
         "status": "graded",
         "records": ledger.records,
@@ -52,12 +106,12 @@ def _reply(
         "harness_error": ledger.harness_error,
         "finished": ledger.finished,
         "stage": ledger.stage,
-        "timed_out": timed_out,
-        "exit": _exit(status),
-        "strays": strays,
-        "wall_s": wall,
-        "stdout": base64.b64encode(output[0]).decode(),
-        "stderr": base64.b64encode(output[1]).decode(),
+        "timed_out": seen.timed_out,
+        "exit": _exit(seen.status),
+        "strays": seen.strays,
+        "wall_s": seen.wall,
+        "stdout": base64.b64encode(seen.output[0]).decode(),
+        "stderr": base64.b64encode(seen.output[1]).decode(),
     }
 
 
@@ -67,11 +121,12 @@ def _exit(status: int) -> str:
     return "exit code %d" % os.WEXITSTATUS(status)
 
 
-def _furnish(work: str, files: dict[str, bytes], uid: int | None) -> None:
+def _furnish(work: str, job: dict[str, Any], graded: Made) -> float:
+    """Lay the job's files for the process that runs them; return when that was done, of the monotonic clock."""
     made = [work, work + "/.tmp"]
     for folder in made:
         os.mkdir(folder, 0o700)
-    for path, content in files.items():
+    for path, content in decoded(job["files"]).items():
         target = os.path.normpath(path)
         if target.startswith(("/", "..")):
             raise ValueError("a file outside the work directory: %r" % path)
@@ -84,15 +139,10 @@ def _furnish(work: str, files: dict[str, bytes], uid: int | None) -> None:
         with open(work + "/" + target, "xb") as file:
             file.write(content)
         made.append(work + "/" + target)
-    if uid is not None:
+    if graded.uid is not None:
         for path in made:
-            os.chown(path, uid, uid)
-
-
-def open_streams() -> None:
-    """Standard streams for graded processes, made once: each child has its own descriptors behind them."""
-    sys.stdout = open(1, "w", 1, "utf-8", "backslashreplace", closefd=False)
-    sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
+            os.chown(path, graded.uid, graded.uid)
+    return time.monotonic()
 
 
 def _prove_empty(place: Place) -> None:

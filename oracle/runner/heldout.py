@@ -132,6 +132,7 @@ class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._watch, self._watch_name = watch, "_" + os.urandom(8).hex() if watch else None
         self.data = {path: content for path, content in files.items() if not path.endswith(".py")}
         self._sources = {os.path.basename(path)[:-3]: source for path, source in files.items() if path.endswith(".py")}
+        self._code: dict[str, types.CodeType] = {}
 
     def code(self) -> dict[str, types.CodeType]:
         """Compile everything. Raises SyntaxError, which is the harness's fault and not the submission's."""
@@ -139,6 +140,10 @@ class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             stem: compiled(source, "<held-out %s>" % stem, self._watch_name) for stem, source in self._sources.items()
         }
         return self._code
+
+    def compiled(self) -> list[types.CodeType]:
+        """What was compiled so far."""
+        return list(self._code.values())
 
     def source(self, stem: str) -> bytes:
         return self._sources[stem]

@@ -20,7 +20,8 @@ import types
 import unittest
 from typing import Any, Callable
 
-from .conventions import CANARIES, HarnessFault, MustFail, Result, Stage, describe, dice
+from .conventions import CANARIES, HarnessFault, MustFail, Result, Stage, dice
+from .loading import describe
 
 _AT_CLASS_LEVEL = ("setUpClass", "tearDownClass")
 _METHODS = {name for name, v in vars(unittest.TestCase).items() if callable(v) or isinstance(v, classmethod)}

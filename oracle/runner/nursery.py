@@ -1,59 +1,94 @@
 """The process that forks: it does nothing else, so a fork costs the supervisor nothing.
 
 After a fork each page that the parent writes to has to be copied, as in the child. The supervisor writes to
-hundreds during a grading; here that is the business of a process which forks the children of a grading,
-waits for the word, ends them, proves that nothing of them is left, and, where those of another grading
-cannot reach them, makes the children of the next one while the supervisor wipes and answers.
+hundreds during a grading; here that is the business of a process which forks the child of a grading,
+waits for the word, ends it, proves that nothing of it is left, and, where that of another grading
+cannot reach it, makes the next child while the supervisor wipes and answers.
 """
 
 from __future__ import annotations
 
 import marshal
 import os
+import select
 import socket
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from . import children, contain, libc
-from .children import Place
-from .watching import Ends
+from .children import Child, Place, Role
 
-_WORDS = {"apart": b"a", "shared": b"s"}
-_ARRANGEMENTS = {word: name for name, word in _WORDS.items()}
-_END = b"e"
+_CHILD, _END = b"c", b"e"
 _LIMIT = 1 << 16
 
 
-class Made(NamedTuple):
-    """Children as the supervisor knows them: ``pids`` and ``uids`` as in :class:`runner.children.Children`."""
+class Ends(NamedTuple):
+    """The supervisor's ends of a child's channels: descriptors."""
 
-    uids: list[int]
-    pids: list[int]
+    line: int
+    out: int
+    err: int
+
+
+class Made(NamedTuple):
+    """A child as the supervisor knows it; see :class:`runner.children.Child`."""
+
+    uid: int | None
+    pid: int
     key: bytes
     ends: Ends
 
 
-class Nursery:
-    """The supervisor's side. Raises Leftover where nothing-left could not be proven."""
+def gone(pid: int) -> bool:
+    """Whether a process has ended, be it a child of ours or not."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], 0)[0])
+    finally:
+        os.close(fd)
 
-    def __init__(self, place: Place, host_fd: int) -> None:
+
+class Nursery:
+    """The supervisor's side. ``prepare`` is called in the nursery, before its first fork.
+
+    Raises Leftover where nothing-left could not be proven.
+    """
+
+    def __init__(self, place: Place, host_fd: int, role: Role, prepare: Callable[[], None]) -> None:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ahead, self._asked = place.means.apart(), False
         self._pid = os.fork()
         if self._pid == 0:
-            self._line.close()
-            _live(theirs, place, host_fd)
+            _live(_Forks(theirs, place, host_fd, role, prepare))
         theirs.close()
 
-    def children(self, arrangement: str) -> Made:
-        """Those for one grading, which has to be ended before the next is asked for."""
-        self._say(_WORDS[arrangement])
-        (uids, pids, key), fds = self._heard(3)
-        return Made(uids, pids, key, Ends(*fds))
+    def child(self) -> Made:
+        """A fresh one, which has to be ended before the next is asked for."""
+        made = self._handed()
+        while gone(made.pid):  # it died while it waited
+            for fd in made.ends:
+                os.close(fd)
+            self.end()
+            made = self._handed()
+        return made
 
-    def end(self) -> tuple[dict[int, int], int]:
-        """As :func:`runner.contain.end_all`."""
+    def _handed(self) -> Made:
+        if not self._asked:
+            self._say(_CHILD)
+        self._asked = False
+        (uid, pid, key), fds = self._heard(3)
+        return Made(uid, pid, key, Ends(*fds))
+
+    def end(self) -> tuple[int, int]:
+        """Its wait status, and how many of its descendants had outlived it; see :func:`runner.contain.end_all`."""
         self._say(_END)
-        (statuses, strays), _ = self._heard(0)
-        return statuses, strays
+        (status, strays), _ = self._heard(0)
+        if self._ahead:  # so that the next one is here when it is wanted
+            self._say(_CHILD)
+            self._asked = True
+        return status, strays
 
     def close(self) -> None:
         self._line.close()
@@ -90,45 +125,56 @@ class Nursery:
 # -- the nursery's side --------------------------------------------------------------------------
 
 
-def _live(line: socket.socket, place: Place, host_fd: int) -> None:
+class _Forks(NamedTuple):
+    line: socket.socket
+    place: Place
+    host_fd: int
+    role: Role
+    prepare: Callable[[], None]
+
+    def make(self, number: int) -> Child:
+        return children.make(self.role, self.place, number, self.host_fd)
+
+    def descriptors(self) -> set[int]:
+        own = [] if self.place.own_namespace is None else [self.place.own_namespace]
+        return {self.line.fileno(), self.host_fd, *own}
+
+
+def _live(forks: _Forks) -> None:
     try:
+        children.close_all_but(forks.descriptors())
         libc.die_with_parent()
         libc.become_subreaper()
-        _serve(line, place, host_fd)
+        _serve(forks)
     except BaseException as error:
         try:
-            line.send(marshal.dumps("%s: %s" % (type(error).__name__, error)))
+            forks.line.send(marshal.dumps("%s: %s" % (type(error).__name__, error)))
         except OSError:
             pass
     finally:
         os._exit(0)
 
 
-def _serve(line: socket.socket, place: Place, host_fd: int) -> None:
-    made: children.Children | None = None
+def _serve(forks: _Forks) -> None:
+    line = forks.line
+    made: Child | None = None
     number = 0
     while True:
         word = line.recv(1)
         if made is not None and (not word or word == _END):
             result = children.end(made)
+            made = None
             if word:
                 line.send(marshal.dumps(result))
-                number, made = _next(made.arrangement, place, number, host_fd)
+                if forks.place.means.apart():
+                    number, made = number + 1, forks.make(number)
         if not word:
             return
-        if word != _END:
-            wanted = _ARRANGEMENTS[word]
-            if made is not None and not (made.arrangement == wanted and children.waiting(made)):
-                children.end(made)
-                made = None
+        if word == _CHILD:
+            if number == 0:
+                forks.prepare()
             if made is None:
-                number, made = number + 1, children.make(wanted, place, number, host_fd)
-            ends = [made.channels.report.fileno(), made.channels.out, made.channels.err]
-            socket.send_fds(line, [marshal.dumps((made.uids, made.pids, made.key))], ends)
+                number, made = number + 1, forks.make(number)
+            ends = [made.channels.line.fileno(), made.channels.out, made.channels.err]
+            socket.send_fds(line, [marshal.dumps((made.uid, made.pid, made.key))], ends)
             children.hand_over(made)
-
-
-def _next(arrangement: str, place: Place, number: int, host_fd: int) -> tuple[int, children.Children | None]:
-    if not place.means.apart():
-        return number, None
-    return number + 1, children.make(arrangement, place, number, host_fd)

@@ -25,8 +25,9 @@ import json
 from typing import Any, Callable, Iterator, NamedTuple
 
 from . import compare, plain
-from .conventions import HarnessFault, Stage, describe
+from .conventions import HarnessFault, Stage
 from .heldout import Wrong, twin
+from .loading import describe
 
 CHUNK_INPUTS = 64
 CHUNK_BYTES = 1 << 16

@@ -13,7 +13,7 @@ import socket
 import sys
 from typing import Any
 
-from . import apart, contain, conventions, heldout, plain, report, shared, wire
+from . import candidate, contain, conventions, heldout, plain, report, wire
 
 _TIMES = 20
 _CHECK = b"""
@@ -22,7 +22,6 @@ def check(candidate):
     assert candidate((1, {'k': [True, None]})) == (1, {'k': [True, None]})
     assert candidate('text') == 'text' and candidate(7) == 7
 """
-_SOLUTION = "from typing import List\n\n\ndef same(value: List[int]) -> List[int]:\n    return value\n"
 
 
 def rehearse(work: str) -> None:
@@ -31,9 +30,9 @@ def rehearse(work: str) -> None:
     before = set(sys.modules)
     try:
         with open(work + "/rehearsed.py", "w") as file:
-            file.write(_SOLUTION)
+            file.write(candidate.SUBMISSION)
         for _ in range(_TIMES):
-            _once(_load(work))
+            _once(candidate.load_for_rehearsal(work))
             contain.remains([work])
     finally:
         shutil.rmtree(work)
@@ -41,14 +40,6 @@ def rehearse(work: str) -> None:
         for name in set(sys.modules) - before:
             if not hasattr(sys.modules[name], "__file__"):  # held-out modules; whatever else was imported may stay
                 del sys.modules[name]
-
-
-def _load(work: str) -> Any:
-    try:
-        return shared.load_submission("rehearsed", work)
-    finally:
-        sys.path.remove(work)
-        sys.modules.pop("rehearsed", None)
 
 
 def _once(module: Any) -> None:
@@ -78,7 +69,7 @@ class _Candidate:
 
     def same(self, value: Any) -> Any:
         request = {"call": "same", "args": plain.encode([value], strict=True), "options": plain.encode({}, strict=True)}
-        answer = apart._call(self._module, request, plain.encode, plain.decode)
+        answer = candidate._call(self._module, request, plain.encode, plain.decode)
         wire.send(self._near, answer)
         wire.receive(self._far)
         return plain.decode(answer["value"])

@@ -88,6 +88,10 @@ class Ledger:
                 self._buffer.clear()
                 return
 
+    def rest(self) -> bytes:
+        """What was read behind the report."""
+        return bytes(self._buffer)
+
     def _breach(self, what: str) -> None:
         if len(self.breaches) < 20:
             self.breaches.append(what)

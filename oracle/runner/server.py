@@ -1,4 +1,4 @@
-"""The warm server: a zygote that has imported what a benchmark declares and forks once per grading.
+"""The warm server: it makes ready what gradings are forked from, and answers one request at a time.
 
 Speaks :mod:`runner.wire` on the descriptors it was started with as 0 and 1, which no graded process
 inherits. First it sends a greeting that states what it is and how it can contain; then it answers
@@ -10,67 +10,52 @@ inherits. First it sends a greeting that states what it is and how it can contai
     given here: the host judges the evidence.
 
 It ends when the host closes its end, and when it could not prove that nothing of a grading is left.
+
+What is imported at the top of this module and of those that it names is what a candidate's process is forked
+from; a page more there is a page more to copy and to give back in each grading.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib
 import json
 import os
-import platform
 import sys
-from typing import Any
+from typing import Any, Callable
 
-from . import contain, conventions, forking, grading, guard, libc, rehearsal, shared, wire
+from . import candidate, contain, forking, libc, loading, meeting, wire
 from .children import Place
 from .nursery import Nursery
-from .watching import HostGone
 
-PROTOCOL = 1
+# So common in submissions that they are better imported once here than once a grading.
+_COMMON = ("typing", "collections", "itertools", "functools", "math", "re", "string", "heapq", "bisect", "operator",
+           "copy")  # fmt: skip
 
 
-def main(config_text: str) -> None:
+def main(config_text: str, all_imported: Callable[[], None]) -> None:
+    """``all_imported`` is called when no more of the runner will be imported."""
     config = json.loads(config_text)
     host_in, host_out = _take_descriptors()
     try:
-        place, facts = _prepare(config)
+        if config["meets"]:
+            meeting.meet(host_in, host_out, config["scratch"])
+        place = _prepare(config)
+        candidates = Nursery(place, host_in, candidate.CANDIDATE, lambda: _ready(config["preload"]))
+        # Only now, and not at the top: a candidate is forked without it.
+        from . import supervisor
+
+        all_imported()
+        facts = supervisor.prepare(config["preload"], place)
+        _ready(config["preload"])
     except Exception as error:
         wire.send(host_out, {"status": "unfit", "why": "%s: %s" % (type(error).__name__, error)})
         return
     wire.send(host_out, dict(facts, status="ready"))
-    nursery = Nursery(place, host_in)
     try:
-        _serve(place, host_in, host_out, nursery)
+        supervisor.serve(place, host_in, host_out, candidates)
     finally:
-        nursery.close()
         if config["own_scratch"]:
             os.rmdir(place.scratch)
-
-
-def _serve(place: Place, host_in: int, host_out: int, nursery: Nursery) -> None:
-    while True:
-        try:
-            request = wire.receive(host_in)
-        except wire.Closed:
-            return
-        if not _answer(request, place, nursery, host_in, host_out):
-            return
-
-
-def _answer(request: dict[str, Any], place: Place, nursery: Nursery, host_in: int, host_out: int) -> bool:
-    """Whether the server is still fit for another grading."""
-    if request["op"] == "ping":
-        wire.send(host_out, {"status": "pong"})
-        return True
-    try:
-        wire.send(host_out, grading.grade(request, place, host_in, nursery))
-        return True
-    except HostGone:
-        return False
-    except Exception as error:
-        wire.send(host_out, {"status": "error", "why": "%s: %s" % (type(error).__name__, error)})
-        return False
 
 
 def _take_descriptors() -> tuple[int, int]:
@@ -83,7 +68,8 @@ def _take_descriptors() -> tuple[int, int]:
     return host_in, host_out
 
 
-def _prepare(config: dict[str, Any]) -> tuple[Place, dict[str, Any]]:
+def _prepare(config: dict[str, Any]) -> Place:
+    """Contain this process as all that is forked from it shall be."""
     sys.path += config["paths"]
     contain.enter_user_namespace()
     libc.become_subreaper()
@@ -95,44 +81,27 @@ def _prepare(config: dict[str, Any]) -> tuple[Place, dict[str, Any]]:
     libc.bar_capabilities()
     if means.uid_base is not None:
         os.chmod(scratch, 0o711)
-    forking.record_hooks(lambda: _load(config["preload"]))
-    guard.take_snapshot()
     namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if means.pid_namespace else None
     place = Place(scratch, config["limits"], means, namespace, [scratch, *config["must_be_empty"]])
-    facts = _facts(config, means)
     os.environ.update(HOME=place.work, TMPDIR=place.work + "/.tmp")
-    grading.open_streams()
-    shared.list_known_modules()
-    shared.import_sources_alone(place.work)
-    rehearsal.rehearse(place.work)
+    _open_streams()
+    loading.import_all(_COMMON)
+    loading.list_known_modules()
+    loading.import_sources_alone(place.work)
+    candidate.rehearse(place.work)
     contain.bequeath(config["limits"])
-    shared.hide_runner()
+    return place
+
+
+def _open_streams() -> None:
+    """Standard streams for graded processes, made once: each child has its own descriptors behind them."""
+    sys.stdout = open(1, "w", 1, "utf-8", "backslashreplace", closefd=False)
+    sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
+
+
+def _ready(preload: list[str]) -> None:
+    """The last before a process forks: everything imported, the runner hidden, what is there never looked at again."""
+    forking.record_hooks(lambda: loading.import_all(preload))
+    loading.hide_runner()
     gc.collect()
     gc.freeze()
-    return place, facts
-
-
-def _load(preload: list[str]) -> None:
-    for name in preload:
-        importlib.import_module(name)
-    _warm()
-
-
-def _warm() -> None:
-    """Let the common modules be imported once here instead of once a grading."""
-    for name in ("typing", "collections", "itertools", "functools", "math", "re", "string", "heapq", "bisect",
-                 "operator", "hashlib", "copy", "traceback", "dataclasses"):  # fmt: skip
-        importlib.import_module(name)
-
-
-def _facts(config: dict[str, Any], means: contain.Means) -> dict[str, Any]:
-    versions = {name: str(getattr(sys.modules[name], "__version__", "")) for name in config["preload"]}
-    return {
-        "protocol": PROTOCOL,
-        "python": platform.python_version(),
-        "implementation": platform.python_implementation(),
-        "machine": platform.machine(),
-        "canary_version": conventions.CANARY_VERSION,
-        "preloaded": versions,
-        "containment": means.facts(),
-    }

@@ -4,47 +4,35 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import time
 from typing import Any, NamedTuple
 
 from . import report, wire
+from .nursery import Ends
 
 KEPT_OUTPUT = 64 * 1024
-
-
-class Channels(NamedTuple):
-    """Descriptors of one grading: ours first, the graded side's second."""
-
-    report: socket.socket
-    report_child: socket.socket
-    out: int
-    out_child: int
-    err: int
-    err_child: int
-
-
-class Ends(NamedTuple):
-    """The supervisor's ends of the channels: descriptors."""
-
-    report: int
-    out: int
-    err: int
 
 
 class HostGone(Exception):
     """The host closed its end; there is nobody left to grade for."""
 
 
+class Reporter(NamedTuple):
+    """The process that reports: the supervisor's end of its line, and its process id."""
+
+    line: int
+    pid: int
+
+
 def watch(
-    ends: Ends, ledger: report.Ledger, pids: list[int], deadline: float, host_fd: int
+    reporter: Reporter, watched: list[Ends], ledger: report.Ledger, deadline: float, host_fd: int
 ) -> tuple[list[bytearray], bool]:
-    """Until the report is finished, its process gone, or the time up. Returns kept output and "timed out"."""
+    """Until the report is finished, its process gone, or the time up. Returns kept output of all and "timed out"."""
     kept = [bytearray(), bytearray()]
-    streams = {ends.out: kept[0], ends.err: kept[1]}
-    ended = os.pidfd_open(pids[0])
+    streams = {ends.out: kept[0] for ends in watched} | {ends.err: kept[1] for ends in watched}
+    ended = os.pidfd_open(reporter.pid)
     poll = select.poll()
-    for fd in (*ends, ended):
+    for fd in (*streams, reporter.line, ended):
         poll.register(fd, select.POLLIN)
     poll.register(host_fd, 0)
     try:
@@ -55,8 +43,8 @@ def watch(
             ready = dict(poll.poll(left * 1000 + 1))
             if host_fd in ready:
                 raise HostGone()
-            _take(ready, ends.report, ledger, streams, poll)
-            if ended in ready and ends.report not in ready:
+            _take(ready, reporter.line, ledger, streams, poll)
+            if ended in ready and reporter.line not in ready:
                 break
         _drain(streams)
         return kept, False

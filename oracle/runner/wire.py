@@ -50,11 +50,43 @@ def read_exactly(fd: int, count: int, read: Callable[[int, int], bytes] = os.rea
 
 def receive(fd: int, limit: int = MAX_FRAME) -> Any:
     """One message. Raises Closed on end of stream, an oversized frame or anything that is not JSON."""
-    (size,) = _HEAD.unpack(read_exactly(fd, 4))
+    return body(fd, read_exactly(fd, 4), limit)
+
+
+def body(fd: int, head: bytes, limit: int = MAX_FRAME) -> Any:
+    """The message whose first four bytes have been read already; as :func:`receive`."""
+    (size,) = _HEAD.unpack(head)
     if size > limit:
         raise Closed("a frame of %d bytes is over the limit of %d" % (size, limit))
+    return parsed(read_exactly(fd, size))
+
+
+class Reader:
+    """Messages from one descriptor that nothing else reads: most take one system call."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._buffer = bytearray()
+
+    def receive(self) -> Any:
+        """As :func:`receive`."""
+        buffer = self._buffer
+        while True:
+            whole = split_frame(buffer)
+            if whole is not None:
+                return parsed(whole)
+            try:
+                part = os.read(self._fd, 1 << 16)
+            except ConnectionError as error:
+                raise Closed(str(error)) from None
+            if not part:
+                raise Closed("end of stream")
+            buffer += part
+
+
+def parsed(text: bytes) -> Any:
     try:
-        return json.loads(read_exactly(fd, size))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Closed("not JSON: %s" % type(error).__name__) from None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import json
+import select
 import socket
 import struct
 import threading
@@ -13,116 +14,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import docker
-from docker.errors import APIError, DockerException, NotFound
-from docker.types import LogConfig, Ulimit
-from requests.exceptions import RequestException
+from docker.types import Ulimit
 
-from recurve_eval.oracle.line import Line, ServerLost
-from recurve_eval.oracle.owner import Owner, host
+from recurve_eval.oracle.daemon import CALL_TIMEOUT_S, TROUBLE, connect, remove
+from recurve_eval.oracle.line import Line, ServerLost, ready
 from recurve_eval.oracle.protocol import frame
 
-CALL_TIMEOUT_S = 60
-LABEL = "recurve"
-_USUAL = "unix:///var/run/docker.sock"
 _STDOUT = 1
 _KEPT_ERRORS = 1000
-_GONE_WITHIN_S = 15.0
-
-_versions: dict[str, str] = {}  # of the API, by the daemon's address
-
-TROUBLE = (DockerException, RequestException, OSError)
-
-
-def connect(url: str) -> docker.DockerClient:
-    """A client of the daemon at ``url``; empty is what DOCKER_HOST says, else the usual socket. Raises TROUBLE."""
-    where = url or os.environ.get("DOCKER_HOST", "") or _USUAL
-    if where.startswith("unix://"):
-        _knock(where.removeprefix("unix://"))
-    # A client that asks for the version itself is lost, with its sockets, when the daemon goes away in between.
-    version = _versions.get(where)
-    if url:
-        client = docker.DockerClient(base_url=url, version=version, timeout=CALL_TIMEOUT_S)
-    else:
-        client = docker.from_env(version=version, timeout=CALL_TIMEOUT_S)
-    _versions[where] = client.api.api_version
-    return client
-
-
-def _knock(path: str) -> None:
-    """docker-py leaks a socket for each connection that is refused, and a daemon is waited for by asking often."""
-    with socket.socket(socket.AF_UNIX) as door:
-        door.settimeout(CALL_TIMEOUT_S)
-        door.connect(path)
-
-
-def walls(memory_mb: int, cpus: float, pids: int, scratch_mb: int) -> dict[str, Any]:
-    """What every grading container is started with: no network, no capability but those added, bounds on all it uses.
-
-    ``memory_mb`` and ``scratch_mb`` are MiB.
-    """
-    return {
-        "network_mode": "none",
-        "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges"],
-        "mem_limit": memory_mb << 20,
-        "memswap_limit": memory_mb << 20,
-        "pids_limit": pids,
-        "nano_cpus": int(cpus * 1e9),
-        "shm_size": scratch_mb << 20,
-        "ipc_mode": "private",
-        "auto_remove": True,
-        "log_config": LogConfig(type="none"),
-        "ulimits": {"core": 0},
-    }
-
-
-def labels(run: str) -> dict[str, str]:
-    me = Owner.me()
-    return {
-        f"{LABEL}.run": run,
-        f"{LABEL}.host": host(),
-        f"{LABEL}.space": str(me.space),
-        f"{LABEL}.pid": str(me.pid),
-        f"{LABEL}.started": str(me.started),
-    }
-
-
-def reap_orphans(client: docker.DockerClient) -> int:
-    """Remove containers whose owner is dead; return how many. Raises TROUBLE.
-
-    Only an owner on this host and in this PID namespace can be known to be dead; others are left alone.
-    """
-    removed = 0
-    for listed in client.api.containers(all=True, filters={"label": [f"{LABEL}.run", f"{LABEL}.host={host()}"]}):
-        names = listed["Labels"]
-        owner = Owner(*(int(names.get(f"{LABEL}.{name}", 0)) for name in ("space", "pid", "started")))
-        if owner.gone and _remove(client, listed["Id"]):
-            removed += 1
-    return removed
-
-
-def _remove(client: docker.DockerClient, identity: str) -> bool:
-    """Whether it was here and is gone. A removal that is already under way is waited for."""
-    try:
-        client.api.remove_container(identity, force=True, v=True)
-    except NotFound:
-        return False
-    except APIError as error:
-        if error.status_code != 409:
-            raise
-    until = time.monotonic() + _GONE_WITHIN_S
-    while time.monotonic() < until:
-        try:
-            client.api.inspect_container(identity)
-        except NotFound:
-            return True
-        time.sleep(0.02)
-    return False
+_BEGINS_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Contained:
-    """How to start a server in a container of its own.
+    """How to start a server in a container of its own. One that ``meets`` offers a line of its own at first.
 
     ``image`` is an image id; ``host`` the container's host configuration; ``sources`` the runner's, sent
     down the line as the first frame.
@@ -135,11 +40,15 @@ class Contained:
     host: Mapping[str, Any]
     sources: Mapping[str, bytes]
     labels: Mapping[str, str] = field(default_factory=dict)
+    meets: bool = False
 
     def open(self) -> Line:
         line = ContainerLine(self)
+        deadline = time.monotonic() + _BEGINS_WITHIN_S
         try:
-            line.send(frame({name: text.decode() for name, text in self.sources.items()}), time.monotonic() + 30)
+            line.send(frame({name: text.decode() for name, text in self.sources.items()}), deadline)
+            if self.meets:
+                line.meet(deadline)
         except ServerLost:
             line.close()
             raise
@@ -147,7 +56,10 @@ class Contained:
 
 
 class ContainerLine(Line):
-    """The attached stream of a container. The container ends with its standard input, and is then removed."""
+    """The attached stream of a container, or a socket that its server listens on where this process can reach it.
+
+    The container ends with either, and is then removed.
+    """
 
     def __init__(self, wanted: Contained) -> None:
         super().__init__()
@@ -155,6 +67,7 @@ class ContainerLine(Line):
         self._raw = bytearray()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
+        self._direct: socket.socket | None = None
         self.identity, self.pid, self._url = "", 0, wanted.url
         try:
             self._client = connect(wanted.url)
@@ -188,12 +101,33 @@ class ContainerLine(Line):
         api.start(self.identity)
         self.pid = int(api.inspect_container(self.identity)["State"]["Pid"])
 
+    def meet(self, deadline: float) -> None:
+        """Take the line that the server offers, where it can be reached. Raises ServerLost."""
+        (size,) = struct.unpack(">I", self.read(4, deadline))
+        offer = json.loads(self.read(size, deadline))
+        if offer.get("status") != "meet":
+            raise ServerLost(f"is unfit: {offer.get('why', offer)}", own_fault=True)
+        direct = _reached(self.pid, offer["at"])
+        if direct is not None:
+            direct.sendall(frame(offer["token"]))
+            direct.setblocking(False)
+        self.send(frame({"met": direct is not None}), deadline)
+        if direct is not None:
+            self._direct = direct
+            self.waits_in = self.waits_out = direct.fileno()
+
     def write_some(self, data: memoryview) -> int:
-        if self._socket is None:
+        way = self._direct or self._socket
+        if way is None:
             raise BrokenPipeError("closed")
-        return self._socket.send(data, socket.MSG_NOSIGNAL)
+        return way.send(data, socket.MSG_NOSIGNAL)
 
     def read_some(self) -> bytes:
+        if self._direct is not None:
+            return self._direct.recv(1 << 16)
+        return self._attached()
+
+    def _attached(self) -> bytes:
         """Standard output alone; what the server says on its standard error is kept for its obituary."""
         if self._socket is None:
             return b""
@@ -223,16 +157,19 @@ class ContainerLine(Line):
 
     @property
     def alive(self) -> bool:
-        if self._socket is None:
+        way = self._direct or self._socket
+        if way is None:
             return False
         try:
-            return bool(self._socket.recv(1, socket.MSG_PEEK))
+            return bool(way.recv(1, socket.MSG_PEEK))
         except BlockingIOError:
             return True
         except OSError:
             return False
 
     def death(self) -> ServerLost:
+        if self._direct is not None:
+            self._hear_last_words()
         said = self._errors.decode("utf-8", "replace").strip()
         words = f": {said}" if said else ""
         try:
@@ -249,6 +186,19 @@ class ContainerLine(Line):
         if exhausted:
             how += ", the memory of its container used up"
         return ServerLost(f"died ({how}){words}", exhausted=exhausted)
+
+    def _hear_last_words(self) -> None:
+        """What was said on the attached stream, until that has ended too."""
+        until = time.monotonic() + 2.0
+        while self._socket is not None and ready(self._socket.fileno(), select.POLLIN, until):
+            try:
+                if not self._socket.recv(1, socket.MSG_PEEK):
+                    return
+                self._attached()
+            except BlockingIOError:
+                continue
+            except OSError:
+                return
 
     def _obituary(self, client: docker.DockerClient) -> dict[str, str]:
         """Events of the container, which outlive it: action -> exit code. Waits briefly for its death to be told."""
@@ -268,6 +218,9 @@ class ContainerLine(Line):
 
     def hang_up(self) -> None:
         with self._lock:
+            if self._direct is not None:
+                self._direct.close()
+                self._direct = None
             if self._socket is None:
                 return
             response = getattr(self._stream, "_response", None)
@@ -283,9 +236,26 @@ class ContainerLine(Line):
         self.hang_up()
         if self.identity:
             with suppress(*TROUBLE), closing(connect(self._url)) as client:
-                _remove(client, self.identity)
+                remove(client, self.identity)
             self.identity = ""
         self._client.close()
+
+
+def _reached(pid: int, path: str) -> socket.socket | None:
+    """A connection to the socket at ``path`` in the root of process ``pid``; None where this process may not look
+    there, or where that process is not of this machine.
+    """
+    way = socket.socket(socket.AF_UNIX)
+    way.settimeout(CALL_TIMEOUT_S)
+    try:
+        way.connect(f"/proc/{pid}/root{path}")
+        other, *_ = struct.unpack("3i", way.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        if other == pid:
+            return way
+    except OSError:
+        pass
+    way.close()
+    return None
 
 
 def _host_config(api: Any, options: Mapping[str, Any]) -> Any:

@@ -19,7 +19,8 @@ from docker.errors import ImageNotFound
 from recurve_eval.domain import JSON
 from recurve_eval.errors import ConfigError, Drift, InfraError, RecurveError, Refused
 from recurve_eval.oracle import recipe
-from recurve_eval.oracle.container import TROUBLE, Contained, connect, labels, reap_orphans, walls
+from recurve_eval.oracle.container import Contained
+from recurve_eval.oracle.daemon import TROUBLE, connect, labels, reap_orphans, walls
 from recurve_eval.oracle.line import Launch, ServerLost
 from recurve_eval.oracle.runner import runner_sources
 from recurve_eval.oracle.server import WarmServer
@@ -166,13 +167,13 @@ class DockerOracle(WarmOracle):
 
     def launch(self, slot: int, preload: tuple[str, ...]) -> Launch:
         config = self.server_config(
-            slot, preload, scratch=WORK, unveil=False, own_scratch=False, must_be_empty=["/tmp", "/dev/shm"]
+            slot, preload, scratch=WORK, unveil=False, own_scratch=False, must_be_empty=["/tmp", "/dev/shm"], meets=True
         )
         sources = runner_sources(self.runner)
         argv = (self.interpreter(), "-I", "-S", "-B", "-c", sources["boot.py"].decode(), json.dumps(config))
         return Contained(
             url=self.docker_host, image=self.image_digest(), argv=argv, env=ENVIRONMENT, host=self._walls(),
-            sources=sources, labels=labels(self._run_label),
+            sources=sources, labels=labels(self._run_label), meets=True,
         )  # fmt: skip
 
     def isolation(self, containment: Mapping[str, bool]) -> str:

@@ -22,7 +22,8 @@ from docker.errors import ImageNotFound
 from recurve_eval.domain import JSON, Grade, OracleEnv, OracleJob, OracleVerdict, UnscoredReason
 from recurve_eval.errors import ConfigError
 from recurve_eval.oracle import suite
-from recurve_eval.oracle.container import TROUBLE, Contained, connect, labels, reap_orphans, walls
+from recurve_eval.oracle.container import Contained
+from recurve_eval.oracle.daemon import TROUBLE, connect, labels, reap_orphans, walls
 from recurve_eval.oracle.line import Launch, Line, ServerLost
 from recurve_eval.oracle.protocol import frame, majority, unscored
 from recurve_eval.oracle.runner import runner_hash, runner_sources

@@ -65,14 +65,14 @@ class Line:
             try:
                 view = view[self.write_some(view) :]
             except BlockingIOError:
-                if not _ready(self.waits_in, select.POLLOUT, deadline):
+                if not ready(self.waits_in, select.POLLOUT, deadline):
                     raise ServerLost("took no more input") from None
             except OSError:
                 raise self.death() from None
 
     def read(self, count: int, deadline: float) -> bytes:
         while len(self._received) < count:
-            if not _ready(self.waits_out, select.POLLIN, deadline):
+            if not ready(self.waits_out, select.POLLIN, deadline):
                 raise ServerLost("gave no answer in time")
             try:
                 part = self.read_some()
@@ -88,7 +88,7 @@ class Line:
         return taken
 
 
-def _ready(fd: int, event: int, deadline: float) -> bool:
+def ready(fd: int, event: int, deadline: float) -> bool:
     poll = select.poll()
     poll.register(fd, event)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))

@@ -31,7 +31,7 @@ ARRANGEMENT = (
     "tests apart from the submission by the check and reference conventions, sharing its process by unittest and "
     "namespace, or as a job says"
 )
-UIDS_A_SLOT = 1000
+UIDS_A_SLOT = 1000  # of which the runner uses the first 999
 
 Event = Mapping[str, JSON]
 
@@ -263,6 +263,7 @@ class WarmOracle:
             "preload": list(preload),
             "limits": self._limits(),
             "uid_base": self.uid_base + slot * UIDS_A_SLOT if self.uid_base else None,
+            "meets": False,
             **more,
         }
 

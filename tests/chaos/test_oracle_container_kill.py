@@ -61,7 +61,7 @@ def test_twenty_kills_in_five_hundred_gradings(client: docker.DockerClient, pyth
     assert {event["task_id"] for event in oracle.events} == {f"t{number}" for number in struck}
     assert all("killed by signal 9" in str(event["cause"]) for event in oracle.events)
     label = {"label": f"recurve.run={oracle._run_label}"}
-    assert client.containers.list(all=True, filters=label) == []
+    assert client.containers.list(all=True, ignore_removed=True, filters=label) == []
 
 
 def test_a_death_is_noticed_at_once(client: docker.DockerClient, python_min: str) -> None:  # noqa: F811

@@ -76,21 +76,22 @@ def contained() -> Iterator[ProcessOracle]:
     backend.close()
 
 
-def nursery(oracle: ProcessOracle) -> psutil.Process:
+def nursery(oracle: ProcessOracle, of: str) -> psutil.Process:
+    """The one that forks ``of``; a server starts them in this order."""
     (pid,) = oracle._pools[0].pids()
-    (child,) = psutil.Process(pid).children()
-    return child
+    return psutil.Process(pid).children()[["candidates", "shared", "verifiers"].index(of)]
 
 
-def test_a_killed_nursery_is_a_killed_server(contained: ProcessOracle) -> None:
+@pytest.mark.parametrize("of", ["candidates", "verifiers"])
+def test_a_killed_nursery_is_a_killed_server(contained: ProcessOracle, of: str) -> None:
     """In the middle of a grading and between two."""
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(contained.grade, job("x + 1"))
         time.sleep(0.15)
         assert not future.done()
-        nursery(contained).kill()
+        nursery(contained, of).kill()
         assert future.result().verdict is OracleVerdict.PASS
-    nursery(contained).kill()
+    nursery(contained, of).kill()
     assert contained.grade(job("x + 1")).verdict is OracleVerdict.PASS
     assert ["killed by signal 9" in str(event["cause"]) for event in contained.events] == [True, True]
 
@@ -100,11 +101,11 @@ def test_children_that_died_while_they_waited_are_replaced(contained: ProcessOra
         pytest.skip("no children wait where nothing keeps gradings apart")
     deadline = time.monotonic() + 10
     for number in range(4):
-        while len(waiting := nursery(contained).children()) < 2:
+        while not (waiting := nursery(contained, ["candidates", "verifiers"][number % 2]).children()):
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        waiting[number % 2].kill()
-        while waiting[number % 2].status() != psutil.STATUS_ZOMBIE:
+        waiting[0].kill()
+        while waiting[0].status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
         assert contained.grade(job("x + 1")).verdict is OracleVerdict.PASS
     assert contained.events == []

@@ -15,7 +15,7 @@ from harbor_tasks import BASE, write
 from recurve_eval.benchmarks.harbor import Harbor
 from recurve_eval.domain import AgentRun, CapturedFile, CaptureStatus, Departure, Grade, OracleVerdict, Submission
 from recurve_eval.errors import Drift, Refused
-from recurve_eval.oracle.container import connect
+from recurve_eval.oracle.daemon import connect
 from recurve_eval.oracle.fresh import FreshOracle
 from recurve_eval.oracle.taskimage import build_task
 

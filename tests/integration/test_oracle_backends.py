@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -191,6 +192,86 @@ def test_the_memory_search_finds_what_is_there(oracle: WarmOracle) -> None:
     assert "held out True" in oracle.grade(job(MEMORY, telling)).stdout
 
 
+# -- how long a verifier serves ------------------------------------------------------------------
+
+LEAKS = {
+    "a constant": "import math\n    math.pi = 3.0",
+    "a builtin": "import builtins\n    builtins.sum = max",
+    "a function of a module": "import random\n    random.random = lambda: 0.5",
+    "the recursion limit": "import sys\n    sys.setrecursionlimit(150)",
+    "a variable of the environment": "import os\n    os.environ['LEFT_BEHIND'] = '1'",
+    "a thread": "import threading, time\n    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+    "a finder": "import sys\n    sys.meta_path.insert(0, type('F', (), {'find_spec': None})())",
+    "a module": "import sys\n    sys.modules['heapq'] = sys",
+}
+UNTOUCHED = b"""
+def check(candidate):
+    import builtins, heapq, math, os, random, sys, threading
+    assert candidate(1) == 2 and candidate(-1) == 0
+    assert math.pi > 3.14 and builtins.sum([1, 2]) == 3 and len({random.random() for _ in range(9)}) == 9
+    assert sys.getrecursionlimit() > 500 and 'LEFT_BEHIND' not in os.environ and threading.active_count() == 1
+    assert heapq.heappush and all(finder.find_spec for finder in sys.meta_path)
+"""
+
+
+@pytest.fixture
+def alone(oracle: WarmOracle) -> Iterator[WarmOracle]:
+    backend = replace(oracle, concurrency=1)
+    backend.start(1)
+    yield backend
+    backend.close()
+
+
+def verifiers(oracle: WarmOracle) -> list[int]:
+    """Process ids of what the last of a server's nurseries has forked."""
+    (server,) = (psutil.Process(pid) for pid in oracle._pools[0].pids())
+    while len(server.children()) == 1:  # in a sandbox, below its init
+        (server,) = server.children()
+    return [child.pid for child in server.children()[2].children()]
+
+
+def test_a_verifier_serves_on_while_its_tests_leave_nothing(alone: WarmOracle) -> None:
+    served = []
+    for solution in (GOOD, "def f(x):\n    return x\n", "raise ValueError\n", "def f(x):\n    return object()\n", GOOD):
+        grade = alone.grade(job(solution))
+        assert (grade.verdict is OracleVerdict.PASS) == (solution == GOOD)
+        served.append(verifiers(alone))
+    assert len({tuple(pids) for pids in served}) == 1 and len(served[0]) == 1
+    alone.grade(job(GOOD, CHECK + b"import sys\n"))
+    alone.grade(job(GOOD))
+    assert verifiers(alone) != served[0]
+
+
+@pytest.mark.parametrize("left", LEAKS)
+def test_what_tests_leave_behind_reaches_no_other_grading(alone: WarmOracle, left: str) -> None:
+    leaking = f"def check(candidate):\n    assert candidate(1) == 2\n    {LEAKS[left]}\n".encode()
+    assert alone.grade(job(GOOD, leaking)).verdict is OracleVerdict.PASS
+    grade = alone.grade(job(GOOD, UNTOUCHED))
+    assert grade.verdict is OracleVerdict.PASS, grade.detail
+
+
+def test_a_verifier_that_serves_on_draws_other_numbers(alone: WarmOracle) -> None:
+    drawing = CHECK + b"    import random\n    print(random.random())\n"
+    drawn = [alone.grade(job(GOOD, drawing)).stdout for _ in range(4)]
+    assert len(set(drawn)) == 4 and all(0 <= float(number) < 1 for number in drawn)
+
+
+def test_a_verifier_that_was_lost_is_replaced(alone: WarmOracle) -> None:
+    asks_for_ever = b"def check(candidate):\n    while candidate(1) != 7:\n        pass\n    assert candidate(3)\n"
+    alone.grade(job(GOOD))
+    (before,) = verifiers(alone)
+    assert alone.grade(job(GOOD, asks_for_ever, timeout_s=0.5)).verdict is OracleVerdict.FAIL
+    assert alone.grade(job(GOOD)).verdict is OracleVerdict.PASS
+    (after,) = verifiers(alone)
+    assert after != before
+    lost = psutil.Process(after)
+    lost.kill()
+    while lost.is_running() and lost.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    assert alone.grade(job(GOOD)).verdict is OracleVerdict.PASS
+    assert alone.events == []
+
+
 def test_nothing_outlives_a_grading(oracle: WarmOracle) -> None:
     left = (
         """
@@ -219,9 +300,9 @@ for _ in range(3):
     inner = [child for server in servers for child in server.children(recursive=True)]
     used = int(grade.stdout.splitlines()[0])
     users = [p.uids().real for p in inner if p.is_running() and p.uids().real not in (0, os.getuid())]
-    assert used not in users and used + 1 not in users
-    # What waits for a grading to come is of a user that has had none, and no more than one grading needs.
-    assert len(users) == len(set(users)) <= 2 * len(servers)
+    assert used not in users
+    # What waits for a grading to come is of a user that has had none: one child of each kind at most.
+    assert len(users) == len(set(users)) <= 3 * len(servers)
 
 
 def test_two_workers_grade_at_once_and_a_time_out_is_tried_alone(oracle: WarmOracle) -> None:

@@ -1,11 +1,14 @@
 """Real gradings in a warm container, and what is refused before one is used."""
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import docker
 import psutil
@@ -14,7 +17,9 @@ from dockerd import python_min  # noqa: F401 - a fixture
 
 from recurve_eval.domain import OracleJob, OracleVerdict, Submission, UnscoredReason
 from recurve_eval.errors import ConfigError, Drift, Refused
-from recurve_eval.oracle.container import Contained, ContainerLine, labels, reap_orphans
+from recurve_eval.oracle import container
+from recurve_eval.oracle.container import Contained, ContainerLine
+from recurve_eval.oracle.daemon import labels, reap_orphans
 from recurve_eval.oracle.docker import CAPABILITIES, WORK, DockerOracle
 from recurve_eval.oracle.line import ServerLost
 from recurve_eval.ports import OracleBackend
@@ -54,13 +59,68 @@ def client(python_min: str) -> Iterator[docker.DockerClient]:  # noqa: F811
 
 
 def of_run(client: docker.DockerClient, oracle: DockerOracle) -> list[docker.models.containers.Container]:
-    return list(client.containers.list(all=True, filters={"label": f"recurve.run={oracle._run_label}"}))
+    return list(
+        client.containers.list(all=True, ignore_removed=True, filters={"label": f"recurve.run={oracle._run_label}"})
+    )
 
 
 @pytest.mark.parametrize("candidate", ["apart", "shared"])
 def test_good_passes_and_bad_fails(oracle: DockerOracle, candidate: str) -> None:
     assert oracle.grade(job(GOOD, candidate=candidate)).verdict is OracleVerdict.PASS
     assert oracle.grade(job("def f(x):\n    return x\n", candidate=candidate)).verdict is OracleVerdict.FAIL
+
+
+# -- the line ------------------------------------------------------------------------------------
+
+
+def line_of(oracle: DockerOracle) -> ContainerLine:
+    with oracle._pool.lease(()) as server:
+        assert isinstance(server.line, ContainerLine)
+        return server.line
+
+
+@pytest.fixture
+def attached(python_min: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerOracle]:  # noqa: F811
+    """One whose container is of another machine, as far as it can see."""
+    monkeypatch.setattr(container, "_reached", lambda pid, path: None)
+    backend = DockerOracle(recipe="python-min", concurrency=1, restarts=1)
+    backend.start(1)
+    yield backend
+    backend.close()
+
+
+def test_gradings_pass_nobody_on_their_way_where_the_container_can_be_reached(oracle: DockerOracle) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root looks into a container")
+    assert oracle.grade(job(GOOD)).verdict is OracleVerdict.PASS
+    assert line_of(oracle)._direct is not None
+    assert oracle.grade(job(says("sorted(os.listdir('/'))"))).stdout
+    held = says("[os.readlink('/proc/self/fd/%s' % n) for n in '3456789' if os.path.exists('/proc/self/fd/' + n)]")
+    assert oracle.grade(job(held)).stdout.count("socket:") <= 1  # its own line, and none of the host's
+
+
+def test_gradings_go_by_the_attached_stream_where_it_cannot(attached: DockerOracle) -> None:
+    for candidate in ("apart", "shared", "apart"):
+        assert attached.grade(job(GOOD, candidate=candidate)).verdict is OracleVerdict.PASS
+    assert line_of(attached)._direct is None
+    os.kill(line_of(attached).pid, signal.SIGKILL)
+    assert attached.grade(job(GOOD)).verdict is OracleVerdict.PASS
+    assert ["killed by signal 9" in str(event["cause"]) for event in attached.events] == [True]
+
+
+def test_a_line_is_taken_from_the_container_alone(tmp_path: Path) -> None:
+    """A socket at the same place of another process is nobody's, and so is none at all."""
+    place = tmp_path / "line"
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(place))
+        door.listen(2)
+        reached = container._reached(os.getpid(), str(place))
+        assert reached is not None
+        reached.close()
+        with subprocess.Popen(["sleep", "60"]) as other:
+            assert container._reached(other.pid, str(place)) is None
+            other.kill()
+    assert container._reached(os.getpid(), str(tmp_path / "no line")) is None
 
 
 def test_the_environment_is_stated(oracle: DockerOracle, python_min: str) -> None:  # noqa: F811
@@ -127,7 +187,9 @@ def test_nothing_outlives_a_grading(oracle: DockerOracle) -> None:
     leaving += "        if not os.fork():\n            time.sleep(60)\n        os._exit(0)\n"
     assert oracle.grade(job(leaving + GOOD)).verdict is OracleVerdict.PASS
     others = "[p for p in os.listdir('/proc') if p.isdigit() and os.stat('/proc/' + p).st_uid >= 60000]"
-    looking = says(f"os.listdir('/tmp'), os.listdir('/dev/shm'), len({others}) < 3")  # itself, perhaps its verifier
+    looking = says(
+        f"os.listdir('/tmp'), os.listdir('/dev/shm'), len({others}) < 4"
+    )  # itself, its verifier, one that waits
     for _ in range(3):
         assert oracle.grade(job(looking)).stdout.strip() == "[] [] True"
 
@@ -240,7 +302,10 @@ def test_orphans_of_dead_owners_alone_are_reaped(client: docker.DockerClient, py
     made = [client.containers.create(python_min, "true", labels=mine | change) for change in changes]
     try:
         assert reap_orphans(client) == 2
-        left = {c.id for c in client.containers.list(all=True, filters={"label": "recurve.run=reap-test"})}
+        left = {
+            c.id
+            for c in client.containers.list(all=True, ignore_removed=True, filters={"label": "recurve.run=reap-test"})
+        }
         assert left == {made[2].id, made[3].id}
     finally:
         for container in made:
@@ -261,10 +326,10 @@ def test_a_killed_harness_leaves_no_container(client: docker.DockerClient, pytho
     with harness.stdout:
         run = harness.stdout.readline().strip()
         label = {"label": f"recurve.run={run}"}
-        assert len(client.containers.list(filters=label)) == 1
+        assert len(client.containers.list(filters=label, ignore_removed=True)) == 1
         harness.send_signal(signal.SIGKILL)
         harness.wait()
     until = time.monotonic() + 10
-    while client.containers.list(all=True, filters=label) and time.monotonic() < until:
+    while client.containers.list(all=True, ignore_removed=True, filters=label) and time.monotonic() < until:
         time.sleep(0.05)
-    assert client.containers.list(all=True, filters=label) == []
+    assert client.containers.list(all=True, ignore_removed=True, filters=label) == []

@@ -17,7 +17,7 @@ from dockerd import python_min  # noqa: F401 - a fixture
 from repositories import CALC, FIXED, Tiny, make
 
 from recurve_eval.domain import OracleVerdict, Submission, UnscoredReason
-from recurve_eval.oracle.container import connect
+from recurve_eval.oracle.daemon import connect
 from recurve_eval.oracle.fresh import FreshOracle
 from recurve_eval.ports import OracleBackend
 

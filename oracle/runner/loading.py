@@ -1,0 +1,123 @@
+"""Loading a submission: what every process that runs one needs, and next to nothing else.
+
+The processes that run submissions apart from their tests are forked from one that has imported this and little
+more: what it costs to fork a process and to end it grows with what it holds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import os
+import stat
+import sys
+import types
+from typing import Any, Iterable
+
+
+class NotLoaded(Exception):
+    """A submission's module could not be imported; the message says why."""
+
+
+def import_all(names: Iterable[str]) -> None:
+    for name in names:
+        importlib.import_module(name)
+
+
+def describe(error: BaseException) -> str:
+    """``Type: text`` of an exception that may be hostile."""
+    try:
+        return "%s: %s" % (type(error).__name__, str.__str__(str(error))[:400])
+    except BaseException:
+        return "an exception that cannot be shown"
+
+
+def flush() -> None:
+    """Let go what Python still holds of the output: the process is killed as soon as it has reported."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            continue
+
+
+def load_submission(name: str | None, work: str) -> Any:
+    """Import the submission's module from ``work``. Raises NotLoaded with what went wrong."""
+    # No cache of the import system knows the work directory: nothing was ever imported from there.
+    sys.path.append(work)
+    if name is None:
+        return None
+    try:
+        return _import(name, "%s/%s.py" % (work, name))
+    except BaseException as error:
+        raise NotLoaded("%s could not be loaded: %s" % (name, describe(error))) from None
+
+
+def _import(name: str, path: str) -> Any:
+    """``import name``, by a shorter way where the module is a plain file that no other could be meant by."""
+    if name in sys.modules or name in sys.builtin_module_names or not _is_file(path) or _elsewhere(name):
+        return importlib.import_module(name)
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    spec = importlib.machinery.ModuleSpec(name, loader, origin=path)
+    spec.has_location = True
+    module = types.ModuleType(name)
+    vars(module).update(__spec__=spec, __loader__=loader, __file__=path, __package__="")
+    with open(path, "rb", 0) as file:
+        code = compile(file.readall(), path, "exec", dont_inherit=True)
+    sys.modules[name] = module
+    try:
+        exec(code, module.__dict__)
+        return sys.modules[name]
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _elsewhere(name: str) -> bool:
+    """Whether a directory that comes before the work directory could hold it; those were listed by the server."""
+    return "." in name or name in _KNOWN
+
+
+class _SourceAlone(importlib.machinery.SourceFileLoader):
+    """Reads no cached bytecode, which a submission could have planted beside its sources."""
+
+    def get_code(self, fullname: str) -> Any:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def import_sources_alone(work: str) -> None:
+    """Once, in the server: below ``work`` a module is a .py file and nothing else. Elsewhere caches are used."""
+
+    def finder(path: str) -> Any:
+        if path != work and not path.startswith(work + "/"):
+            raise ImportError(path)
+        return importlib.machinery.FileFinder(path, (_SourceAlone, [".py"]))
+
+    sys.path_hooks.insert(0, finder)
+
+
+_KNOWN: set[str] = set()
+
+
+def list_known_modules() -> None:
+    """Once, in the server: every name that the import path answers without a submission."""
+    for directory in sys.path:
+        try:
+            _KNOWN.update(entry.partition(".")[0] for entry in os.listdir(directory))
+        except OSError:
+            continue
+
+
+def hide_runner() -> None:
+    """Submissions find nothing of the runner by name."""
+    for name in [name for name in sys.modules if name == "runner" or name.startswith("runner.")]:
+        del sys.modules[name]
+    sys.modules["__main__"].__dict__.clear()
+    sys.argv[:] = [""]
