@@ -22,18 +22,17 @@ _BUILTINS = frozenset(
 _STDLIB: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset(sys.builtin_module_names))
 # Ways from an object to the frame or the code that it runs in.
 _INNARDS = ("ag_", "co_", "cr_", "f_", "gi_", "tb_")
-_FORBIDDEN = frozenset(
-    opcode.opmap[name]
-    for name in ("STORE_ATTR", "DELETE_ATTR", "LOAD_BUILD_CLASS") if name in opcode.opmap
-)  # fmt: skip
-_IMPORT = opcode.opmap["IMPORT_NAME"]
-_EXTENDED = opcode.opmap["EXTENDED_ARG"]
+_SETTING = ("STORE_ATTR", "DELETE_ATTR", "LOAD_BUILD_CLASS")
+_READ = ("IMPORT_NAME", "EXTENDED_ARG")
+_LEGIBLE = set(_SETTING + _READ) <= set(opcode.opmap)  # else this interpreter's code cannot be told apart
+_FORBIDDEN = frozenset(opcode.opmap.get(name, -1) for name in _SETTING)
+_IMPORT, _EXTENDED = (opcode.opmap.get(name, -1) for name in _READ)
 
 
 def is_closed(code: types.CodeType) -> bool:
     """Of a module's code, with all that is defined in it."""
     words = code.co_code[::2]
-    if not _FORBIDDEN.isdisjoint(words) or not all(map(_harmless, code.co_names)):
+    if not _LEGIBLE or not _FORBIDDEN.isdisjoint(words) or not all(map(_harmless, code.co_names)):
         return False
     if _IMPORT in words and not _imported(code) <= _MODULES:
         return False

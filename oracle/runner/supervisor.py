@@ -25,12 +25,9 @@ def prepare(preload: list[str], place: Place) -> dict[str, Any]:
 
 
 def serve(place: Place, host_in: int, host_out: int, candidates: Nursery) -> None:
-    def unprepared() -> None:
-        pass
-
     bench = grading.Bench(
-        place, host_in, candidates, Nursery(place, host_in, SHARED, unprepared),
-        Verifiers(Nursery(place, host_in, VERIFIER, unprepared)),
+        place, host_in, candidates, Nursery(place, host_in, SHARED, lambda: None),
+        Verifiers(Nursery(place, host_in, VERIFIER, lambda: None)),
     )  # fmt: skip
     try:
         while _answer(bench, host_out):
