@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from recurve_eval.domain import Coordinates
@@ -29,7 +30,7 @@ class Point:
     """One choice on every axis: the overrides to compose, and which of them are swept."""
 
     overrides: tuple[str, ...]
-    swept: tuple[tuple[str, str], ...]  # key, value
+    swept: tuple[tuple[str, str], ...]  # key, and the value as labels show it
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,17 @@ def spread(overrides: Sequence[Override], params: Mapping[str, Override]) -> Ite
     for axis in every:
         if axis.swept:
             _refuse_plan_wide(axis.key)
+    shown = {axis.key: _shown(axis) for axis in every if axis.swept}
     for choice in itertools.product(*(axis.choices for axis in every)):
-        swept = tuple((axis.key, text.split("=", 1)[1]) for axis, text in zip(every, choice, strict=True) if axis.swept)
+        swept = tuple((axis.key, shown[axis.key][text]) for axis, text in zip(every, choice, strict=True) if axis.swept)
         yield Point(tuple(choice), swept)
+
+
+def _shown(axis: Override) -> dict[str, str]:
+    """How labels show each choice: a path by its last part, where that still tells the choices apart."""
+    whole = {text: text.split("=", 1)[1] for text in axis.choices}
+    short = {text: PurePosixPath(value).name if "/" in value else value for text, value in whole.items()}
+    return short if all(short.values()) and len(set(short.values())) == len(set(whole.values())) else whole
 
 
 def _refuse_plan_wide(key: str) -> None:

@@ -145,6 +145,25 @@ def test_swept_keys_below_an_option_are_part_of_its_label() -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "shown"),
+    [(("here/one.jsonl", "there/two.jsonl"), ("one.jsonl", "two.jsonl")), (("here/s.jsonl", "there/s.jsonl"), None)],
+)
+def test_labels_show_a_path_by_its_last_part_where_that_is_enough(
+    tmp_path: Path, names: tuple[str, str], shown: tuple[str, str] | None
+) -> None:
+    paths = [tmp_path / name for name in names]
+    tasks = app.build_study([*SMALL]).plan.conditions[0].task_ids
+    for path in paths:
+        path.parent.mkdir()
+        lines = [{"task_id": t, "attempt": 0, "model": "m", "solution": path.parent.name} for t in tasks]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    swept = f"agent.submissions={','.join(map(str, paths))}"
+    plan = app.build_study([*SMALL, "agent=replay", "model=unnamed", swept]).plan
+    labels = {f"replay[agent.submissions={name}]" for name in shown or map(str, paths)}
+    assert {c.labels.agent for c in plan.conditions} == labels
+
+
+@pytest.mark.parametrize(
     ("overrides", "said"),
     [
         (["oracle=process,bubblewrap"], "'oracle' cannot be swept"),
