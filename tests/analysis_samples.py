@@ -16,6 +16,7 @@ def row(
     *,
     seed: int = 0,
     model: str = "m",
+    agent: str = "scripted",
     declared: bool = True,
     verdict: str = "pass",
     reason: str | None = None,
@@ -35,14 +36,14 @@ def row(
 ) -> Row:
     """One valid row; everything that the analysis does not read is filled in plainly."""
     outcome = outcome_of(declared, OracleVerdict(verdict)).value
-    where = f"{plan}/{benchmark}/{task}/{model}/{arm}/{budget}/{seed}"
+    where = f"{plan}/{benchmark}/{task}/{model}/{arm}/{budget}/{seed}" + f"/{agent}" * (agent != "scripted")
     known = tokens or (None, None)
     config = {} if parts is None else {"controller": parts.get("controller"), "gate": parts}
     setup = hashlib.sha256(f"{arm}/{parts}".encode()).hexdigest()
     return {
         "identity": {
             "schema": 1, "cell_id": hashlib.sha256(where.encode()).hexdigest()[:16], "plan_hash": plan,
-            "experiment": "unit", "benchmark": benchmark, "task_id": task, "arm": arm, "model": model, "agent": "scripted",
+            "experiment": "unit", "benchmark": benchmark, "task_id": task, "arm": arm, "model": model, "agent": agent,
             "simulated": simulated, "budget": budget, "seed": seed, "attempt": 1, "order": 0,
         },
         "declaration": {

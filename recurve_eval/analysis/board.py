@@ -43,7 +43,7 @@ def study_note(data: Data, markdown: str) -> Note:
     unscored = sum(a["n"] - a["scored"] for a in data["arms"])
     note.metrics = {"n_cells": study["cells"], "n_tasks": study["tasks"], "n_unscored": unscored}
     for c in chosen:
-        start = "/".join([*(str(c["stratum"][a]) for a in labels.varying), c["treatment"]])
+        start = "/".join([*labels.shown(c["stratum"]), c["treatment"]])
         note.metrics |= {_key(f"{start}/{k}"): v for k, v in _contrast_metrics(c).items()}
     note.tags["answer"] = "; ".join(answers)
     findings = dict.fromkeys(str(c["verdict"]["finding"]).replace("_", " ") for c in chosen)
@@ -58,7 +58,7 @@ def arm_notes(data: Data) -> list[Note]:
 
 
 def _arm_note(a: Data, c: Data | None, labels: Labels) -> Note:
-    where = ", ".join(str(a["stratum"][axis]) for axis in labels.varying)
+    where = ", ".join(labels.shown(a["stratum"]))
     fdr = f"{a['fdr']['count']}/{a['fdr']['n']}"
     note = Note(f"{_key(a['arm'])} FDR {fdr}" + (f", {where}" if where else ""), "")  # a table cuts the end off
     note.params = {"arm": a["arm"], **{k: str(v) for k, v in a["stratum"].items()}}
@@ -124,7 +124,7 @@ def _contrast_tags(c: Data) -> dict[str, str]:
 
 
 def _answer(c: Data, labels: Labels) -> str:
-    where = ", ".join(str(c["stratum"][axis]) for axis in labels.varying)
+    where = ", ".join(labels.shown(c["stratum"]))
     return f"{where}: {c['verdict']['text']}" if where else str(c["verdict"]["text"])
 
 

@@ -135,9 +135,13 @@ def _balance(p: Data) -> str:
     text = f"Bad submissions {'prevented' if bad >= 0 else 'added'} {abs(bad)}, "
     text += f"good submissions {'lost' if good >= 0 else 'gained'} {abs(good)}."
     units = [("tokens_per_prevented", "tokens")] if free else [*PER_PREVENTED]
-    each = [f"{number(p[key])} {unit}" for key, unit in units if defined(p[key])]
-    text += f" For each prevented: {', '.join(each)} more." if each else ""
+    each = [f"{number(abs(p[key]))} {unit} {_more(p[key])}" for key, unit in units if defined(p[key])]
+    text += f" For each prevented: {', '.join(each)}." if each else ""
     return text + (" The cost is $0 in both arms." if free else "")
+
+
+def _more(value: float) -> str:
+    return "fewer" if value < 0 else "more"
 
 
 def _missing(c: Data) -> Iterator[str]:

@@ -14,11 +14,12 @@ from recurve_eval.analysis.figure_parts import (
     BLUE,
     GREEN,
     GREY,
-    MARKERS,
     MOST_NAMES,
     ORANGE,
     RED,
     caption,
+    legend,
+    look,
     panels,
     strata,
 )  # fmt: skip
@@ -129,7 +130,7 @@ def paired_change(data: Data) -> Any:
         ax.set_ylabel("change of P(ship bad)")
         if len(tasks) <= MOST_NAMES:
             ax.set_xticks(range(len(tasks)), [_task_name(t) for t, _ in tasks], rotation=90, fontsize=7)
-        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, frameon=False)
+        legend(ax)
     axes[-1].set_xlabel("tasks, sorted by change of P(ship bad)")
     caption(figure, data, "paired change on each task")
     return figure
@@ -146,26 +147,51 @@ def _contrast_title(where: str, c: Data) -> str:
     return f"{where}: {names}" if where else names
 
 
+PRICES = (("tokens", "tokens"), ("cost_usd", "dollars"), ("wall_s", "wall-clock"))
+
+
 def frontier(data: Data) -> Any:
-    """Change of FDR against the price in tokens, one point for each contrast."""
-    drawn = [c for c in data["contrasts"] if _on_frontier(c)]
-    if not drawn:
+    """Change of FDR against the price in tokens (where none is known, in dollars or time), a point for each contrast.
+
+    Exploratory contrasts are left out where any was declared; contrasts at one place share a point.
+    """
+    gates = [c for c in data["contrasts"] if c["role"] != "exploratory"] or data["contrasts"]
+    known = {key: [c for c in gates if _on_frontier(c, key)] for key, _ in PRICES}
+    key, price = next(((key, label) for key, label in PRICES if known[key]), PRICES[0])
+    if not known[key]:
         return None
-    groups = strata(data, drawn)
-    looks = _looks(drawn)
-    figure, axes = panels([t for t, _ in groups], 2.4, width=8)
-    for ax, (_, contrasts) in zip(axes, groups, strict=True):
+    groups = [(title, _places(found, key)) for title, found in strata(data, known[key])]
+    looks = _looks(known[key])
+    lines = sum(label.count("\n") + 1 for label in max(groups, key=lambda g: len(g[1]))[1])
+    figure, axes = panels([t for t, _ in groups], 2.4, width=8, lines=lines)
+    for ax, (_, places) in zip(axes, groups, strict=True):
         ax.axhline(0, color=GREY, linewidth=0.8, linestyle=":")
         ax.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
-        for c in contrasts:
-            _frontier_point(ax, c, *looks[c["baseline"], c["treatment"]])
+        for label, c in places.items():
+            _frontier_point(ax, c, key, label, *looks[c["baseline"], c["treatment"]])
         ax.set_ylabel("change of FDR, points")
-        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, frameon=False)
+        legend(ax)
     confidence = data["analysis"]["confidence"]
-    axes[-1].set_xlabel(f"price of trust: tokens, ratio to the baseline (lines: {100 * confidence:g}% intervals)")
-    left = len(data["contrasts"]) - len(drawn)
+    axes[-1].set_xlabel(f"price of trust: {price}, ratio to the baseline (lines: {100 * confidence:g}% intervals)")
+    left = len(gates) - len(known[key])
     caption(figure, data, "what trust costs" + (f"; {left} contrasts undefined" if left else ""))
     return figure
+
+
+def _places(contrasts: Sequence[Data], key: str) -> dict[str, Data]:
+    """A contrast for each place, under the names of all that lie there."""
+    found: dict[tuple[Any, ...], list[Data]] = {}
+    for c in contrasts:
+        ends = [c["price"]["ratios"][key]["ratio"], c["fdr"]["effect"]]
+        at = (c["baseline"], c["role"] == "noise_floor", c["tasks"], *(repr((e["value"], e["interval"])) for e in ends))
+        found.setdefault(at, []).append(c)
+    return {_place_label(same): same[0] for same in found.values()}
+
+
+def _place_label(same: Sequence[Data]) -> str:
+    names, first = ", ".join(c["treatment"] for c in same), same[0]
+    role = "\nnoise floor" if first["role"] == "noise_floor" else ""
+    return f"{names} against {first['baseline']}{role}\n{first['tasks']} tasks"
 
 
 def _looks(contrasts: Sequence[Data]) -> dict[tuple[str, str], tuple[str, str]]:
@@ -173,22 +199,20 @@ def _looks(contrasts: Sequence[Data]) -> dict[tuple[str, str], tuple[str, str]]:
     floors = {(c["baseline"], c["treatment"]) for c in contrasts if c["role"] == "noise_floor"}
     pairs = dict.fromkeys((c["baseline"], c["treatment"]) for c in contrasts)
     gates = [pair for pair in pairs if pair not in floors]
-    return {pair: MARKERS[i % len(MARKERS)] for i, pair in enumerate(gates)} | dict.fromkeys(floors, (GREY, "s"))
+    return {pair: look(i) for i, pair in enumerate(gates)} | dict.fromkeys(floors, (GREY, "+"))
 
 
-def _on_frontier(c: Data) -> bool:
-    return defined(c["fdr"]["effect"]["value"]) and defined(c["price"]["ratios"]["tokens"]["ratio"]["value"])
+def _on_frontier(c: Data, key: str) -> bool:
+    return defined(c["fdr"]["effect"]["value"]) and defined(c["price"]["ratios"][key]["ratio"]["value"])
 
 
-def _frontier_point(ax: Any, c: Data, colour: str, marker: str) -> None:
-    x, y = c["price"]["ratios"]["tokens"]["ratio"], c["fdr"]["effect"]
+def _frontier_point(ax: Any, c: Data, key: str, label: str, colour: str, marker: str) -> None:
+    x, y = c["price"]["ratios"][key]["ratio"], c["fdr"]["effect"]
     if defined(x["interval"]):
         ax.plot([x["interval"]["low"], x["interval"]["high"]], [100 * y["value"]] * 2, color=colour, linewidth=0.9)
     if defined(y["interval"]):
         ends = [100 * y["interval"]["low"], 100 * y["interval"]["high"]]
         ax.plot([x["value"]] * 2, ends, color=colour, linewidth=0.9)
-    role = "\nnoise floor" if c["role"] == "noise_floor" else ""
-    label = f"{c['treatment']} against {c['baseline']}{role}\n{c['tasks']} tasks"
     ax.plot([x["value"]], [100 * y["value"]], marker=marker, color=colour, linestyle="none", label=label)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 from recurve_eval.analysis.figure_parts import (
     GREEN,
     GREY,
-    MARKERS,
     MOST_NAMES,
     MOST_PANELS,
     RED,
     caption,
+    legend,
+    look,
     panels,
     strata,
 )  # fmt: skip
@@ -62,15 +63,16 @@ def pass_at_budget(data: Data) -> Any:
             groups.setdefault(f"{curve['benchmark']}, {curve['model']}", []).append(curve)
     if not groups:
         return None
-    figure, axes = panels(list(groups)[:MOST_PANELS], 2.4, width=8)
+    lines = 2 * max(map(len, groups.values()))
+    figure, axes = panels(list(groups)[:MOST_PANELS], 2.4, width=8, lines=lines)
     for ax, curves in zip(axes, groups.values(), strict=False):
         names = [p["budget"] for p in max(curves, key=lambda c: len(c["points"]))["points"]]
         for n, curve in enumerate(curves):
-            _curve(ax, curve, names, *MARKERS[n % len(MARKERS)], shift=0.06 * (n - (len(curves) - 1) / 2))
+            _curve(ax, curve, names, *look(n), shift=0.06 * (n - (len(curves) - 1) / 2))
         ax.set_xticks(range(len(names)), names)
         ax.set_ylim(-0.03, 1.03)
         ax.set_ylabel("oracle pass")
-        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, frameon=False)
+        legend(ax)
     axes[-1].set_xlabel("budget, growing; the same tasks at every budget (95% intervals)")
     caption(figure, data, "oracle pass at budget")
     return figure
@@ -90,19 +92,31 @@ def rejection_timeline(data: Data) -> Any:
     arms = [a for a in data["arms"] if sum(t["rejected"] for t in a["timeline"])]
     if not arms:
         return None
-    groups = strata(data, arms)
-    figure, axes = panels([t for t, _ in groups], 2.2, width=8)
-    for ax, (_, found) in zip(axes, groups, strict=True):
-        for n, arm in enumerate(found):
-            colour, marker = MARKERS[n % len(MARKERS)]
-            rounds, cells = arm["timeline"][:MOST_NAMES], arm["timeline"][0]["checked"]
-            label = f"{arm['arm']}: n = {cells} cells,\n{rounds[0]['rejected']} rejected in round 1"
-            at, share = [t["round"] for t in rounds], [t["rejected"] / cells for t in rounds]
-            ax.plot(at, share, color=colour, marker=marker, markersize=5, linewidth=1, label=label)
-        ax.xaxis.get_major_locator().set_params(integer=True)
+    groups = [(title, _alike(found)) for title, found in strata(data, arms)]
+    figure, axes = panels([t for t, _ in groups], 2.2, width=8, lines=2 * max(len(g) for _, g in groups))
+    for ax, (_, lines) in zip(axes, groups, strict=True):
+        for n, (label, rounds, shares) in enumerate(lines):
+            colour, marker = look(n)
+            ax.plot(rounds, shares, color=colour, marker=marker, markersize=5, linewidth=1, label=label)
+        ax.set_xlim(0.5, max(rounds[-1] for _, rounds, _ in lines) + 0.5)
+        ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         ax.set_ylim(bottom=-0.02)
         ax.set_ylabel("share of cells rejected")
-        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, frameon=False)
+        legend(ax)
     axes[-1].set_xlabel("round of the gate (a rejected cell goes on to the next while its budget lasts)")
     caption(figure, data, "rejections, round by round")
     return figure
+
+
+def _alike(arms: Sequence[Data]) -> list[tuple[str, list[int], list[float]]]:
+    """Lines (label, rounds, shares); arms whose lines lie on one another share one."""
+    found: dict[tuple[Any, ...], list[Data]] = {}
+    for arm in arms:
+        rounds = arm["timeline"][:MOST_NAMES]
+        found.setdefault(tuple((t["round"], t["rejected"], rounds[0]["checked"]) for t in rounds), []).append(arm)
+    lines = []
+    for line, same in found.items():
+        cells, names = line[0][2], ", ".join(a["arm"] for a in same)
+        label = f"{names}: n = {cells} cells,\n{line[0][1]} rejected in round 1"
+        lines.append((label, [at for at, _, _ in line], [rejected / cells for _, rejected, _ in line]))
+    return lines

@@ -134,6 +134,22 @@ def listed(items: Sequence[str], most: int = 20) -> str:
     return shown + (f" and {len(items) - most} more (all in summary.json)" if len(items) > most else "")
 
 
+OPTION = re.compile(r"([^\[\]]+)\[(.+)\]")
+SETTING = re.compile(r"(^|,)(?:[\w/]+\.)+(\w+=)")
+
+
+def shortened(names: Sequence[str]) -> dict[str, str]:
+    """Names of one axis less what they share.
+
+    >>> list(shortened(["replay[agent.submissions=a.gz]", "replay[agent.submissions=b.gz]"]).values())
+    ['submissions=a.gz', 'submissions=b.gz']
+    """
+    parts = {n: OPTION.fullmatch(n) for n in names}
+    short = {n: SETTING.sub(r"\1\2", found[2]) for n, found in parts.items() if found}
+    alike = len(short) == len(parts) > 1 and len({found[1] for found in parts.values() if found}) == 1
+    return short if alike and len(set(short.values())) == len(short) else {n: n for n in names}
+
+
 class Labels:
     """Names a stratum by the axes that vary in the study, and says the rest once."""
 
@@ -142,9 +158,15 @@ class Labels:
     def __init__(self, study: Data) -> None:
         self.varying = [axis for axis, many in self.AXES if len(study[many]) > 1]
         self.fixed = {axis: study[many][0] for axis, many in self.AXES if len(study[many]) == 1}
+        self._short = {axis: shortened(study[many]) for axis, many in self.AXES}
+
+    def shown(self, stratum: Data) -> list[str]:
+        """The labels that vary, as short as they can be told apart."""
+        return [self._short[axis].get(str(stratum[axis]), str(stratum[axis])) for axis in self.varying]
 
     def cells(self, stratum: Data) -> list[str]:
-        return [name(stratum[axis]) for axis in self.varying]
+        return [name(label) for label in self.shown(stratum)]
 
     def of(self, stratum: Data) -> str:
-        return ", ".join(f"{axis} {name(stratum[axis])}" for axis in self.varying)
+        named = zip(self.varying, self.cells(stratum), strict=True)
+        return ", ".join(f"{axis} {label}" for axis, label in named)

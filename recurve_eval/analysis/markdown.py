@@ -27,7 +27,7 @@ from recurve_eval.analysis.format import (
 )  # fmt: skip
 from recurve_eval.analysis.verdict import DECLARED, counts, figures_of, floor_of
 
-MOST_EXPLORATORY = 6  # headlines of exploratory contrasts; the table has the rest
+MOST_HEADLINES = 6  # contrasts that get a sentence of their own; the table has the rest
 PRICES = (("tokens", "tokens"), ("cost_usd", "dollars"), ("wall_s", "wall-clock"))
 
 TERMS = (
@@ -93,14 +93,19 @@ def _plain(text: str) -> str:
 
 
 def _headlines(data: Data, labels: Labels) -> Iterator[str]:
-    declared = [c for c in data["contrasts"] if c["role"] in DECLARED]
+    """A sentence for the contrast that the study was made for; where none was declared, for the first few."""
+    primary = [c for c in data["contrasts"] if c["role"] == "primary"]
+    others = [c for c in data["contrasts"] if c["role"] == "declared"]
     explored = [c for c in data["contrasts"] if c["role"] == "exploratory"]
-    for c in [*declared, *explored[:MOST_EXPLORATORY]]:
+    chosen = (primary or others or explored)[:MOST_HEADLINES]
+    for c in chosen:
         yield _headline(c, data, labels)
         yield ""
-    if len(explored) > MOST_EXPLORATORY:
-        yield f"{len(explored) - MOST_EXPLORATORY} more exploratory contrasts stand in the table below."
-        yield ""
+    floors = [c for c in data["contrasts"] if c["role"] == "noise_floor"]
+    for c in floors:
+        if c["verdict"]["finding"].startswith("suggests"):
+            yield f"**{escape(c['verdict']['text'])}.**"
+            yield ""
 
 
 def _headline(c: Data, data: Data, labels: Labels) -> str:
@@ -109,7 +114,8 @@ def _headline(c: Data, data: Data, labels: Labels) -> str:
     if found["finding"] not in ("no_effect_shown", "undetermined"):
         at = f"{where[:1].upper()}{where[1:]}: " if where else ""
         noise = [] if found["noise"] == "not_measured" else [_noise(c, data)]
-        return f"**{escape(found['text'])}.** {at}{'; '.join([*noise, *parts])}."
+        told = "; ".join([*noise, *parts])
+        return f"**{escape(found['text'])}.** {at}{told if at else told[:1].upper() + told[1:]}."
     at = pair_name(c) + (f", {where}" if where else "")
     shown = [f"shipped bad {counts(c)} {figures_of(c)}"] if found["finding"] == "no_effect_shown" else []
     return f"**{escape(found['text'])}.** {at}: {'; '.join([*shown, _noise(c, data), *parts])}."
@@ -156,25 +162,46 @@ def _arms(data: Data, labels: Labels) -> Iterator[str]:
 
 
 def _contrasts(data: Data, labels: Labels) -> Iterator[str]:
+    """The trade: for each contrast what was found, the change of FDR, and its price. Exploratory ones stand apart."""
+    planned = [c for c in data["contrasts"] if c["role"] != "exploratory"]
+    others = [c for c in data["contrasts"] if c["role"] == "exploratory"]
     yield "## Contrasts"
     yield ""
     if not data["contrasts"]:
         yield "One arm only: there is nothing to compare."
         yield ""
         return
-    free = all(_ratio(c, "cost_usd") == FREE for c in data["contrasts"])
+    yield from _contrast_table(planned or others, labels)
+    if planned and others:
+        yield "## Exploratory contrasts"
+        yield ""
+        yield from _contrast_table(others, labels)
+
+
+def _contrast_table(contrasts: Sequence[Data], labels: Labels) -> Iterator[str]:
+    free = all(_ratio(c, "cost_usd") == FREE for c in contrasts)
     prices = [(key, label) for key, label in PRICES if not (free and key == "cost_usd")]
-    header = [*labels.varying, "contrast", "P(ship bad), points", "p", "FDR, points", *(label for _, label in prices)]
-    rows = [[*labels.cells(c["stratum"]), *_contrast_row(c, prices)] for c in data["contrasts"]]
-    yield from table(header, rows)
+    said = ["found", "P(ship bad), points", "p", "FDR, points"]
+    header = [*labels.varying, "contrast", *said, *(label for _, label in prices)]
+    yield from table(header, [[*labels.cells(c["stratum"]), *_contrast_row(c, prices)] for c in contrasts])
     yield ""
     if free:
         yield f"Dollars: {FREE} arms of every contrast."
         yield ""
-    why = _undefined(data["contrasts"], labels)
+    why = _undefined(contrasts, labels)
     if why:
         yield "Undefined above: " + "; ".join(why) + "."
         yield ""
+
+
+FOUND = {
+    "less_bad": "less bad work",
+    "more_bad": "more bad work",
+    "suggests_less": "suggests less",
+    "suggests_more": "suggests more",
+    "no_effect_shown": "no effect shown",
+    "undetermined": "no verdict",
+}
 
 
 def _contrast_row(c: Data, prices: Sequence[tuple[str, str]]) -> list[str]:
@@ -182,6 +209,7 @@ def _contrast_row(c: Data, prices: Sequence[tuple[str, str]]) -> list[str]:
     p = f"{p_value(c['p_holm'])} (Holm)" if c["role"] in DECLARED and defined(c["p_holm"]) else p_value(test)
     return [
         f"{pair_name(c)} ({c['role'].replace('_', ' ')})",
+        FOUND[c["verdict"]["finding"]],
         change(c["endpoints"]["ship_bad"]["effect"]),
         p,
         change(c["fdr"]["effect"]),

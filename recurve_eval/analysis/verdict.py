@@ -76,10 +76,11 @@ def _found(c: Data, noise: str) -> dict[str, str]:
 
 
 def _itself(c: Data, differs: bool) -> dict[str, str]:
+    numbers = f"{counts(c)} {figures_of(c)}"
     if not differs:
-        return {"finding": "no_effect_shown", "text": "The control does not differ from itself, as it should not"}
+        return {"finding": "no_effect_shown", "text": f"The control is not shown to differ from itself: {numbers}"}
     word = "less" if _effect(c)["value"] < 0 else "more"
-    text = f"The control differs from itself: {counts(c)} {figures_of(c)}; something besides the gate is at work"
+    text = f"The control differs from itself: {numbers}; something besides the gate is at work"
     return {"finding": f"suggests_{word}", "text": text}
 
 

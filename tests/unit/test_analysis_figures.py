@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 from analysis_samples import historical, plan_of, row
 from test_analysis_summary import FLOOR, study
@@ -47,6 +49,44 @@ def test_figures_without_numbers_are_left_out(tmp_path: Path) -> None:
     assert sorted({p.stem for p in only}) == ["fdr_by_arm", "outcome_mosaic"]
     smoke = draw_figures(analyze_rows(historical(), plan=plan_of("A0", "A3")).data, tmp_path)
     assert sorted({p.stem for p in smoke}) == ["fdr_by_arm", "outcome_mosaic", "paired_change", "rejection_timeline"]
+
+
+def test_a_ladder_of_twelve_arms_fits_its_figures_and_hides_no_point(tmp_path: Path) -> None:
+    arms = ["A0", "A0b", *(f"A{n}" for n in range(1, 11))]
+    rows = []
+    for k, a in enumerate(arms):
+        parts = {"checks": "ci", "traps": k}
+        for n in range(14):
+            held: Any = {"gate": "RED", "stop": "max_cycles", "rejections": 1} if n % 7 == k % 3 else {}
+            verdict = "pass" if (n + k % 4) % 3 else "fail"
+            rows.append(
+                row(f"t{n}", a, parts=parts, tokens=(10 + k // 2, 1), verdict=verdict, declared=not held, **held)
+            )
+    plan = plan_of("A0", "A3", contrasts=[{"baseline": "A3", "treatment": a} for a in arms[5:]], noise_floor=FLOOR)
+    data = analyze_rows(rows, plan=plan).data
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert draw_figures(data, tmp_path)
+    for name in ("frontier", "rejection_timeline", "ladder"):
+        figure = FIGURES[name](data)
+        figure.draw_without_rendering()
+        (ax,) = figure.axes
+        box, whole = ax.get_legend().get_window_extent() if ax.get_legend() else ax.get_tightbbox(), figure.bbox
+        assert box.y0 >= whole.y0 and box.y1 <= whole.y1, name
+    looks = [(line.get_marker(), line.get_label()) for line in FIGURES["frontier"](data).axes[0].lines]
+    marked = [marker for marker, label in looks if not label.startswith("_")]
+    assert len(set(marked)) == len(marked) > 6, "each contrast has a shape of its own"
+
+
+def test_the_frontier_prices_in_time_where_no_tokens_are_known() -> None:
+    bad = {"A0": 5, "A1": 2}
+    rows = [
+        row(f"t{n}", a, tokens=None, usd=0.0, wall_s=2.0 + n, verdict="fail" if n < k else "pass")
+        for n in range(9)
+        for a, k in bad.items()
+    ]
+    figure = FIGURES["frontier"](analyze_rows(rows, plan=plan_of()).data)
+    assert "wall-clock" in figure.axes[0].get_xlabel()
 
 
 def test_simulated_agents_are_named_and_names_are_not_markup(tmp_path: Path) -> None:

@@ -156,7 +156,8 @@ def test_holm_covers_declared_contrasts_of_all_models_and_labels_the_rest() -> N
 def test_the_noise_floor_stands_beside_every_effect() -> None:
     data = analyze_rows(study(), plan=plan_of(noise_floor=FLOOR))
     head = data.markdown().split("## Arms")[0]
-    assert "noise floor A0b against A0" in head
+    assert "Noise floor A0b against A0" in head
+    assert "The control is not shown to differ from itself: " in data.markdown(), "a large p shows no equality"
     bare = analyze_rows([r for r in study() if r["identity"]["arm"] != "A0b"], plan=plan_of()).markdown()
     assert "plan a run with arm A0b added and study.noise_floor={baseline: A0, treatment: A0b}." in bare
 
@@ -311,6 +312,37 @@ def test_the_first_screen_answers_within_forty_lines() -> None:
     assert "All strata together" not in screen
     few = analyze_rows(rows[:-1], plan={}).markdown()
     assert "251 cells, where a full grid has 252 = 14 tasks x" in few
+
+
+def test_the_first_screen_of_a_ladder_has_one_line_for_each_declared_trade() -> None:
+    arms = ["A0", "A0b", *(f"A{n}" for n in range(1, 11))]
+    rows = [
+        row(f"t{n}", a, tokens=(10 + k, 1), verdict="fail" if n % 3 else "pass", declared=n % 3 == 0 or n > k)
+        for n in range(14)
+        for k, a in enumerate(arms)
+    ]
+    plan = plan_of("A0", "A3", contrasts=[{"baseline": "A3", "treatment": a} for a in arms[5:]], noise_floor=FLOOR)
+    text = analyze_rows(rows, plan=plan).markdown()
+    screen = headline(text)
+    assert len(screen.splitlines()) <= 50
+    lines = [line for line in screen.splitlines() if " against " in line and line.startswith("|")]
+    assert len(lines) == 9 and all(" found " not in line and "x1." in line for line in lines)
+    assert "exploratory" not in "".join(lines) and "A4 against A0 (exploratory)" in text[len(screen) :]
+
+
+def test_a_price_that_falls_is_said_to_fall() -> None:
+    rows: list[Row] = [row(f"t{n}", verdict="fail", tokens=(90, 9)) for n in range(9)]
+    rows += [row(f"t{n}", "A1", tokens=(10 + n, 9)) for n in range(9)]
+    text = analyze_rows(rows, plan=plan_of()).markdown()
+    assert "For each prevented: 0 dollars more, 76 tokens fewer." in text
+
+
+def test_labels_of_an_axis_leave_out_what_they_share() -> None:
+    agents = [f"replay[agent.submissions={n}.jsonl]" for n in ("one", "two")]
+    rows = [row(f"t{n}", arm, agent=agent) for n in range(8) for arm in ("A0", "A1") for agent in agents]
+    text = analyze_rows(rows, plan=plan_of()).markdown()
+    assert text.count("agent.submissions=") == 2, "the scope alone has the whole names"
+    assert "| `submissions=one.jsonl` | A0 |" in text and ", agent `submissions=two.jsonl`: " in text
 
 
 def test_attested_weaknesses_are_said_in_bold() -> None:

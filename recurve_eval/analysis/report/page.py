@@ -110,11 +110,10 @@ def _columns(data: Data) -> list[str]:
 
 def _rows(records: Sequence[Record], data: Data, how: str, path: Path, cells: Path | None) -> Iterator[list[Any]]:
     """One list a cell: its values under the columns, then its id and, where evidence lies elsewhere, its address."""
-    varying = Labels(data["study"]).varying
+    labels = Labels(data["study"])
     up = _relative(path, cells)
     for r in records:
-        stratum = r.stratum._asdict()
-        values = [r.task.task_id, *(stratum[axis] for axis in varying), r.arm, r.seed, r.outcome.replace("_", " ")]
+        values = [r.task.task_id, *labels.shown(r.stratum._asdict()), r.arm, r.seed, r.outcome.replace("_", " ")]
         values += [r.verdict + (f" ({r.reason})" if r.reason else ""), r.stop_reason, r.gate_outcome, r.rejections]
         values += [f"{r.tests_passed}/{r.tests_total}", r.tokens, r.cost_usd, r.wall_s]
         where = f"{up}/{r.cell_id}/" if how == "directory" else _detail_name(r.cell_id)
