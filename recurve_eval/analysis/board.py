@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from recurve_eval.analysis.format import Data, Labels, defined, p_is, plural, points, rate, times
 from recurve_eval.analysis.markdown import headline
 
+FIRST = ("finding", "fdr", "change of fdr", "price")  # the trade, before what it rests on
 LONGEST = 4900  # characters of a description that every tracker keeps
 RATES = (("fdr", "fdr"), ("p_ship_bad", "ship_bad"), ("yield", "yield_good"), ("good_withheld", "false_rejection"),
          ("oracle_pass", "oracle_pass"))  # fmt: skip
@@ -62,17 +63,19 @@ def _arm_note(a: Data, c: Data | None, labels: Labels) -> Note:
     fdr = f"{a['fdr']['count']}/{a['fdr']['n']}"
     note = Note(f"{_key(a['arm'])} FDR {fdr}" + (f", {where}" if where else ""), "")  # a table cuts the end off
     note.params = {"arm": a["arm"], **{k: str(v) for k, v in a["stratum"].items()}}
+    note.params |= dict(zip(labels.varying, labels.shown(a["stratum"]), strict=True))
     note.metrics = {"n_cells": a["n"], "n_scored": a["scored"], "n_unscored": a["n"] - a["scored"],
                     "n_shipped_bad": a["outcomes"]["shipped_bad"], "n_declared": a["declared"]}  # fmt: skip
+    told = _contrast_tags(c) if c else {"answer": "the baseline", "finding": "baseline"}
     for name, key in RATES:
-        note.tags[name.replace("_", " ")] = rate(a[key])
+        told[name.replace("_", " ")] = rate(a[key])
         note.metrics |= with_interval(name, a[key])
+    note.tags = {k: told[k] for k in (*FIRST, *told) if k in told}
     for name, key in MEANS:
         found = a["distributions"][key]["all"]
         if defined(found["mean"]) and not found["unknown"]:
             note.metrics[name] = found["mean"]
     note.metrics |= _contrast_metrics(c) if c else {}
-    note.tags |= _contrast_tags(c) if c else {"answer": "the baseline"}
     note.text = "\n".join(_arm_text(a, c, where))
     return note
 
@@ -114,7 +117,7 @@ def _contrast_tags(c: Data) -> dict[str, str]:
     tokens, wall = (c["price"]["ratios"][key]["ratio"] for key in ("tokens", "wall_s"))
     return {
         "answer": c["verdict"]["text"],
-        "finding": c["verdict"]["finding"],
+        "finding": str(c["verdict"]["finding"]).replace("_", " "),
         "role": c["role"],
         "change of p ship bad": points(effect),
         "change of fdr": points(fdr),

@@ -136,18 +136,35 @@ def listed(items: Sequence[str], most: int = 20) -> str:
 
 OPTION = re.compile(r"([^\[\]]+)\[(.+)\]")
 SETTING = re.compile(r"(^|,)(?:[\w/]+\.)+(\w+=)")
+ENDING = re.compile(r"(?:\.[A-Za-z]\w*)+$")
 
 
 def shortened(names: Sequence[str]) -> dict[str, str]:
     """Names of one axis less what they share.
 
-    >>> list(shortened(["replay[agent.submissions=a.gz]", "replay[agent.submissions=b.gz]"]).values())
-    ['submissions=a.gz', 'submissions=b.gz']
+    >>> list(shortened(["scripted[agent.noise=0.1]", "scripted[agent.noise=0.2]"]).values())
+    ['noise=0.1', 'noise=0.2']
+    >>> list(shortened(["replay[agent.file=by_opus.jsonl.gz]", "replay[agent.file=by_gpt-4.jsonl.gz]"]).values())
+    ['opus', 'gpt-4']
     """
     parts = {n: OPTION.fullmatch(n) for n in names}
     short = {n: SETTING.sub(r"\1\2", found[2]) for n, found in parts.items() if found}
     alike = len(short) == len(parts) > 1 and len({found[1] for found in parts.values() if found}) == 1
-    return short if alike and len(set(short.values())) == len(short) else {n: n for n in names}
+    if not alike or len(set(short.values())) < len(short):
+        return {n: n for n in names}
+    return dict(zip(short, _told_apart(list(short.values())), strict=True))
+
+
+def _told_apart(settings: list[str]) -> list[str]:
+    """File names without the words and the endings that all have; other values as they are."""
+    endings = {"".join(ENDING.findall(s)) for s in settings}
+    if len(endings) > 1 or endings == {""}:
+        return settings
+    same = [len(set(column)) == 1 for column in zip(*settings, strict=False)]
+    start = settings[0][: same.index(False)] if False in same else ""
+    cut, end = start.rfind("_") + 1, len(endings.pop())
+    cores = [s[cut:-end] for s in settings]
+    return cores if cut and all(cores) else settings
 
 
 class Labels:

@@ -82,14 +82,14 @@ def search(client: Any, experiments: Sequence[str], condition: str) -> Iterator[
             return
 
 
-def upload(artifact_uri: str, paths: Sequence[Path], into: str | None = None) -> None:
-    """Send those of the files and directories that exist."""
+def upload(client: Any, artifact_uri: str, paths: Sequence[Path], into: str | None = None) -> None:
+    """Send those of the files and directories that exist; a server may keep the artifacts and pass them on itself."""
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     present = [path for path in paths if path.exists()]
     if not present:
         return
-    repository: Any = get_artifact_repository(artifact_uri)
+    repository: Any = get_artifact_repository(artifact_uri, tracking_uri=client.tracking_uri)
     for path in present:
         if path.is_dir():
             repository.log_artifacts(str(path), f"{into}/{path.name}" if into else path.name)

@@ -11,26 +11,29 @@ import hashlib
 import json
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.analysis.board import Note, arm_notes, study_note
+from recurve_eval.analysis.board import Note, arm_notes, fitting, study_note
 from recurve_eval.analysis.board_layers import KIND, interception_notes
 from recurve_eval.ledger import sealed_lines
 from recurve_eval.tracking.encoding import KIND_TAG, MAX_TAG, PLAN_TAG
-from recurve_eval.tracking.mlflow.client import search, upload
+from recurve_eval.tracking.mlflow.client import EXPERIMENT_TAGS, search, upload
 from recurve_eval.tracking.mlflow.source import ROWS_COUNT_TAG, ROWS_FILE, ROWS_HASH_TAG
+from recurve_eval.tracking.mlflow.view import VIEW_TAG, links, view_of
 
 SUMMARY_TAG = "recurve.summary_sha256"
 ARM_OF_TAG = "recurve.study_run"  # not MLflow's tag for a parent: its table would fold the arms away among the cells
 NOTE_TAG = "mlflow.note.content"
 ARTIFACTS = "analysis"
+FORM = b"2"  # of what is logged; another form is logged anew
 
 
 def publish(client: Any, experiment_id: str, parent_id: str, run_dir: Path, analysis: Path) -> None:
     """Log the analysis in a directory, unless it is logged already; what an earlier one said is replaced."""
     raw = (analysis / "summary.json").read_bytes()
-    mark = hashlib.sha256(raw + (analysis / "summary.md").read_bytes()).hexdigest()
+    mark = hashlib.sha256(FORM + raw + (analysis / "summary.md").read_bytes()).hexdigest()
     parent = client.get_run(parent_id)
     if parent.data.tags.get(SUMMARY_TAG) == mark and ROWS_HASH_TAG in parent.data.tags:
         return
@@ -42,17 +45,44 @@ def publish(client: Any, experiment_id: str, parent_id: str, run_dir: Path, anal
     note, notes = interception_notes(data, text) if layered else (study_note(data, text), arm_notes(data))
     for name in parent.data.metrics.keys() - note.metrics.keys():
         note.metrics[name] = float("nan")  # an earlier analysis had a value; MLflow cannot forget a metric
-    _log(client, parent_id, note)
+    tags = {KIND_TAG: "arm", ARM_OF_TAG: parent_id, SUMMARY_TAG: mark}
+    arms = [_arm(client, experiment_id, arm, tags) for arm in reversed(notes)]  # the table shows the newest first
     plan_hash = parent.data.tags.get(PLAN_TAG, "")[:8]
-    client.update_run(parent_id, name=f"{note.name}: {note.tags['finding']} ({plan_hash})"[:250])
-    for arm in reversed(notes):  # the table shows the newest first
-        tags = {KIND_TAG: "arm", ARM_OF_TAG: parent_id, SUMMARY_TAG: mark}
-        run = client.create_run(experiment_id, tags=tags, run_name=arm.name)
-        _log(client, run.info.run_id, arm)
-        client.set_terminated(run.info.run_id, "FINISHED")
-    upload(parent.info.artifact_uri, sorted(analysis.iterdir()), ARTIFACTS)
+    shown = _show(client, experiment_id, parent_id, notes, arms[::-1], plan_hash)
+    answer, _, rest = note.text.partition("\n\n")
+    note.text = fitting("\n\n".join([answer, shown, rest]))
+    _log(client, parent_id, note)
+    name = f"{note.name}: {note.tags['finding']} ({plan_hash})"[:250]
+    client.update_run(parent_id, name=name)
+    _tell(client, experiment_id, f"{name}: {shown}")
+    upload(client, parent.info.artifact_uri, sorted(analysis.iterdir()), ARTIFACTS)
     _keep_rows(client, parent, run_dir)
     client.set_tag(parent_id, SUMMARY_TAG, mark)
+
+
+def _arm(client: Any, experiment_id: str, arm: Note, tags: Mapping[str, str]) -> str:
+    """The id of the new run of an arm."""
+    run = client.create_run(experiment_id, tags=dict(tags), run_name=arm.name)
+    _log(client, run.info.run_id, arm)
+    client.set_terminated(run.info.run_id, "FINISHED")
+    return str(run.info.run_id)
+
+
+def _show(
+    client: Any, experiment_id: str, parent_id: str, notes: Sequence[Note], arms: Sequence[str], plan_hash: str
+) -> str:
+    """Save the view of the study's arms; the links to it."""
+    where = f"tags.`{KIND_TAG}` = 'arm' and tags.`{ARM_OF_TAG}` = '{parent_id}'"
+    key = f"arms-{plan_hash}"
+    client.set_experiment_tag(experiment_id, VIEW_TAG + key, view_of(notes, where))
+    return links(experiment_id, key, arms)
+
+
+def _tell(client: Any, experiment_id: str, line: str) -> None:
+    """Say in the experiment's description what was analyzed last, unless someone else wrote that description."""
+    ours = EXPERIMENT_TAGS[NOTE_TAG]
+    if client.get_experiment(experiment_id).tags.get(NOTE_TAG, ours).endswith(ours):
+        client.set_experiment_tag(experiment_id, NOTE_TAG, f"{line}\n\n{ours}")
 
 
 def _log(client: Any, run_id: str, note: Note) -> None:
@@ -75,7 +105,7 @@ def _keep_rows(client: Any, parent: Any, run_dir: Path) -> None:
             for line in sealed_lines(run_dir):
                 packed.write(line)
                 number += 1
-        upload(parent.info.artifact_uri, [path])
+        upload(client, parent.info.artifact_uri, [path])
         with path.open("rb") as file:
             client.set_tag(parent.info.run_id, ROWS_HASH_TAG, hashlib.file_digest(file, "sha256").hexdigest())
         client.set_tag(parent.info.run_id, ROWS_COUNT_TAG, str(number))

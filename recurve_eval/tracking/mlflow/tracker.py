@@ -156,7 +156,7 @@ class _OpenStudy:
 
     def _describe(self, artifact_uri: str) -> None:
         self._client.log_text(self._parent_id, "\n".join(provenance.freeze()) + "\n", "pip-freeze.txt")
-        upload(artifact_uri, [self._study.run_dir / "plan.yaml"])
+        upload(self._client, artifact_uri, [self._study.run_dir / "plan.yaml"])
         self._client.set_tag(self._parent_id, "recurve.described", "true")
 
     def settle_children(self) -> frozenset[str]:
@@ -185,7 +185,11 @@ class _OpenStudy:
         run = self._client.create_run(self._experiment_id, start_time=start_ms, tags=tags, run_name=_run_name(row))
         if self._artifacts:
             cell_dir = self._study.cell_dir(cell_id)
-            upload(run.info.artifact_uri, [p for pattern in _CELL_FILES for p in sorted(cell_dir.glob(pattern))])
+            upload(
+                self._client,
+                run.info.artifact_uri,
+                [p for pattern in _CELL_FILES for p in sorted(cell_dir.glob(pattern))],
+            )
         self._log(run.info.run_id, params_of(self._study.config(cell_id)), metrics_of(row), end_ms)
         scored = row["verdict"]["oracle_verdict"] != "unscored"
         self._client.set_terminated(run.info.run_id, "FINISHED" if scored else "FAILED", end_ms)
