@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from recurve_eval.analysis.format import Data, Labels, defined, p_is, plural, points, rate, times
 from recurve_eval.analysis.markdown import headline
 
-FIRST = ("finding", "fdr", "change of fdr", "price")  # the trade, before what it rests on
+FIRST = ("finding", "against", "fdr", "change of fdr", "price")  # the trade, before what it rests on
 LONGEST = 4900  # characters of a description that every tracker keeps
 RATES = (("fdr", "fdr"), ("p_ship_bad", "ship_bad"), ("yield", "yield_good"), ("good_withheld", "false_rejection"),
          ("oracle_pass", "oracle_pass"))  # fmt: skip
@@ -118,6 +118,7 @@ def _contrast_tags(c: Data) -> dict[str, str]:
     return {
         "answer": c["verdict"]["text"],
         "finding": str(c["verdict"]["finding"]).replace("_", " "),
+        "against": c["baseline"],
         "role": c["role"],
         "change of p ship bad": points(effect),
         "change of fdr": points(fdr),

@@ -170,5 +170,9 @@ def _undeclared(arms: Sequence[str], contrasts: Sequence[Contrast], declared: De
     for c in floors:
         test = c.endpoints["ship_bad"].test
         if isinstance(test, Test) and test.p_value <= c.detectable.alpha:
-            found.append(f"{c.treatment} differs from {c.baseline}, though both are the control; trust no effect here.")
+            found.append(
+                f"{c.treatment} differs from {c.baseline} ({', '.join(c.stratum)}), though both are the control. "
+                f"Chance alone does that at most once in {1 / c.detectable.alpha:.0f} studies: until it is explained, "
+                "trust no effect there."
+            )
     return list(dict.fromkeys(found))

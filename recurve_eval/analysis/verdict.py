@@ -80,7 +80,7 @@ def _itself(c: Data, differs: bool) -> dict[str, str]:
     if not differs:
         return {"finding": "no_effect_shown", "text": f"The control is not shown to differ from itself: {numbers}"}
     word = "less" if _effect(c)["value"] < 0 else "more"
-    text = f"The control differs from itself: {numbers}; something besides the gate is at work"
+    text = f"The control differs from itself: {numbers}; by chance, or by something besides the gate"
     return {"finding": f"suggests_{word}", "text": text}
 
 

@@ -297,7 +297,7 @@ def test_a_control_that_differs_from_itself_is_said() -> None:
     data = analyze_rows(outcomes(CONTROL, STRICT, ("A0b", 4, 16)), plan=plan_of(noise_floor=FLOOR)).data
     assert contrast(data, "A1", "m")["verdict"]["finding"] == "no_effect_shown"
     assert contrast(data, "A0b", "m")["verdict"]["text"].startswith("The control differs from itself: 20/40 -> 4/40")
-    assert any("trust no effect here" in note for note in data["notes"])
+    assert any("trust no effect there" in note for note in data["notes"])
 
 
 def test_the_first_screen_answers_within_forty_lines() -> None:

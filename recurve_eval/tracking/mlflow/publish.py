@@ -54,7 +54,7 @@ def publish(client: Any, experiment_id: str, parent_id: str, run_dir: Path, anal
     _log(client, parent_id, note)
     name = f"{note.name}: {note.tags['finding']} ({plan_hash})"[:250]
     client.update_run(parent_id, name=name)
-    _tell(client, experiment_id, f"{name}: {shown}")
+    _tell(client, experiment_id, f"{name}. {shown}")
     upload(client, parent.info.artifact_uri, sorted(analysis.iterdir()), ARTIFACTS)
     _keep_rows(client, parent, run_dir)
     client.set_tag(parent_id, SUMMARY_TAG, mark)

@@ -14,19 +14,19 @@ from recurve_eval.analysis.board import Note
 
 VIEW_TAG = "mlflow.sharedViewState."
 MOST_COMPARED = 20  # runs in the address of a comparison
-WIDE, NARROW = 195, 115  # of a fraction with its interval; of a word or two
-WIDER = ("price",)  # two ratios
+WIDE = 195  # pixels of a fraction with its interval
+WIDTHS = {"arm": 75, "layer": 115, "finding": 120, "against": 80, "p": 100, "price": 2 * WIDE}
 _UNSEEN = ("answer", "role")  # sentences: too long for a column
 
 
 def view_of(notes: Sequence[Note], where: str) -> str:
     """The view of the runs that ``where`` (a search) finds, with a column for each thing that the notes tell."""
     first = notes[0].params
-    params = [p for p in first if p == "arm" or len({note.params.get(p) for note in notes}) > 1]
+    params = [p for p in first if len({note.params.get(p) for note in notes}) > 1]
     fullest = sorted(notes, key=lambda note: -len(note.tags))  # a baseline lacks what it is compared by
     tags = dict.fromkeys(tag for note in fullest for tag in note.tags if tag not in _UNSEEN)
-    widths = {f"params.`{p}`": NARROW if p == "arm" else WIDE for p in params}
-    widths |= {f"tags.`{tag}`": NARROW if tag in ("finding", "p") else WIDE * (1 + (tag in WIDER)) for tag in tags}
+    columns = {**{p: f"params.`{p}`" for p in params}, **{tag: f"tags.`{tag}`" for tag in tags}}
+    widths = {column: WIDTHS.get(name, WIDE) for name, column in columns.items()}
     fixed = ["attributes.`Run Name`", "runDateAndNestInfo"]
     return json.dumps({
         "searchFilter": where, "orderByKey": "attributes.start_time", "orderByAsc": False, "startTime": "ALL",
