@@ -104,7 +104,8 @@ def _headlines(data: Data, labels: Labels) -> Iterator[str]:
     floors = [c for c in data["contrasts"] if c["role"] == "noise_floor"]
     for c in floors:
         if c["verdict"]["finding"].startswith("suggests"):
-            yield f"**{escape(c['verdict']['text'])}.**"
+            where = labels.of(c["stratum"])
+            yield f"**{escape(c['verdict']['text'])}.**" + (f" {where[:1].upper()}{where[1:]}." if where else "")
             yield ""
 
 

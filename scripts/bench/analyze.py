@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""How long an analysis takes from the ledger and from MLflow's database, and how much memory, at many rows.
+"""How long an analysis takes from the ledger and from MLflow, and how much memory, at many rows.
 
-The rows are drawn, not run: eleven arms, several models and seeds, sealed as the harness seals them. A time is
-shown beside what this machine needs to parse the same rows as JSON, which is the ratio to compare; processor time
-says more than wall time where other work runs.
+The rows are drawn, not run: eleven arms, several models and seeds, sealed as the harness seals them. MLflow's store
+is filled in bulk: the mirror itself sends one cell, whose run is then copied in SQL for each other row, with the
+row's own tags and metrics. ``--store`` fills another database than a SQLite file (postgresql+psycopg2://...; it must
+be empty), and ``--server`` has a tracking server of its own answer for it too. A time is shown beside what this
+machine needs to parse the same rows as JSON, which is the ratio to compare; processor time says more than wall time
+where other work runs.
 """
 
 from __future__ import annotations
@@ -11,13 +14,17 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import random
 import resource
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,70 +92,142 @@ def _row(number: int, task: str, model: str, seed: int, arm: str, draw: random.R
     }  # fmt: skip
 
 
-def make_run(outputs: Path, count: int) -> Path:
-    """A run directory with its plan and its ledger."""
+def make_run(outputs: Path, count: int, store: str) -> Path:
+    """A run directory with its plan, the configuration of a real cell, and its ledger."""
     import yaml
 
+    from recurve_eval import app
+    from recurve_eval.compose import compose
     from recurve_eval.domain import canonical_json
     from recurve_eval.frozen import sealed
     from recurve_eval.ledger import row_seal
 
     run_dir = outputs / "bench" / HASH[:16]
     run_dir.mkdir(parents=True)
+    with app.initialised():
+        config = compose(["experiment=ladder", "arm=A10"])
+    pins = {"benchmark": {"dataset_hash": HASH, "exclusions_hash": None}, "oracle": HASH}
     study = {"name": "bench", "primary": {"baseline": "A0", "treatment": "A3"}, "contrasts": [],
              "noise_floor": {"baseline": "A0", "treatment": "A0b"}}  # fmt: skip
-    plan = {"plan_hash": HASH, "experiment": "bench", "cells": count, "study": study, "conditions": [],
+    plan = {"plan_hash": HASH, "experiment": "bench", "cells": count, "study": study,
+            "conditions": [{"index": 0, "config": json.loads(canonical_json(config)), "pins": pins}],
             "analysis": {"resamples": 10_000, "figures": False}}  # fmt: skip
     (run_dir / "plan.yaml").write_text(sealed(yaml.safe_dump(plan, sort_keys=False)), encoding="utf-8")
-    spec = {"target": "recurve_eval.tracking.mlflow.MlflowTracker", "options": {}}
+    spec = {"target": "recurve_eval.tracking.mlflow.MlflowTracker", "options": {"uri": store}}
     (run_dir / "tracking.json").write_text(json.dumps(spec), encoding="utf-8")
-    with (run_dir / "results.jsonl").open("wb") as file:
+    with (run_dir / "results.jsonl").open("wb") as file, (run_dir / "matrix.jsonl").open("w") as matrix:
         for row in rows(count):
             text = canonical_json(row).encode()
             cell = row["identity"]["cell_id"]
             file.write(b'{"cell_id":"%s","seal":"%s","row":%s}\n' % (cell.encode(), row_seal(text).encode(), text))
+            matrix.write(json.dumps({"cell_id": cell, "order": row["identity"]["order"], "condition": 0}) + "\n")
     return run_dir
 
 
-def fill_mlflow(outputs: Path, run_dir: Path) -> None:
-    """MLflow's database as the mirror leaves it, written in bulk: one run a cell costs the client 20 ms."""
-    from sqlalchemy import create_engine, insert
+def fill_mlflow(run_dir: Path, store: str) -> None:
+    """The store as the mirror leaves it: one cell by the client, which needs 20 ms for each, the others by SQL."""
+    import sqlalchemy as sa
 
     from recurve_eval.ledger import read_rows
-    from recurve_eval.tracking.encoding import CELL_TAG, labels_of, metrics_of, row_tags
     from recurve_eval.tracking.follower import load_tracker
     from recurve_eval.tracking.study import read_plan
 
     tracker: Any = load_tracker(run_dir)
     tracker.open_study(run_dir, read_plan(run_dir))
-    parent, experiment = tracker.parent_run()
+    first, *others = read_rows(run_dir)
+    tracker.mirror([first])
     tracker.close("FINISHED")
-    from mlflow.store.tracking.dbmodels.models import SqlLatestMetric, SqlMetric, SqlParam, SqlRun, SqlTag
-
-    engine = create_engine(f"sqlite:///{outputs / 'mlflow.db'}")
-    batch: dict[Any, list[dict[str, Any]]] = {SqlRun: [], SqlTag: [], SqlMetric: [], SqlLatestMetric: [], SqlParam: []}
+    engine = sa.create_engine(store)
+    tables = sa.MetaData()
+    tables.reflect(engine, only=["runs", "tags", "metrics", "latest_metrics", "params"])
     with engine.begin() as connection:
-        for number, row in enumerate(read_rows(run_dir), 1):
+        if engine.dialect.name == "sqlite":
+            for setting in ("cache_size=-500000", "temp_store=MEMORY", "synchronous=OFF"):
+                connection.exec_driver_sql(f"PRAGMA {setting}")
+        _Copies(connection, tables.tables, first).make(others)
+
+
+class _Copies:
+    """Runs like that of one cell, for other rows."""
+
+    def __init__(self, connection: Any, tables: Any, first: dict[str, Any]) -> None:
+        import sqlalchemy as sa
+
+        from recurve_eval.tracking.encoding import CELL_TAG
+
+        self._connection, self._tables, self._sa = connection, tables, sa
+        tags = tables["tags"]
+        of = sa.select(tags.c.run_uuid).where(tags.c.key == CELL_TAG, tags.c.value == first["identity"]["cell_id"])
+        self._like = connection.scalar(of)
+        self._run = dict(connection.execute(self._of("runs")).mappings().one())
+        self._tags = {t["key"]: t["value"] for t in connection.execute(self._of("tags")).mappings()}
+        self._metric = dict(connection.execute(self._of("metrics").limit(1)).mappings().one())
+        own = self._own(first)
+        missing = own.keys() - self._tags.keys()
+        if missing:
+            raise SystemExit(f"the mirror does not write what this benchmark would: {sorted(missing)}")
+        self._shared = {k: v for k, v in self._tags.items() if k not in own}
+
+    def _of(self, table: str) -> Any:
+        return self._sa.select(self._tables[table]).where(self._tables[table].c.run_uuid == self._like)
+
+    def _own(self, row: dict[str, Any]) -> dict[str, str]:
+        from recurve_eval.tracking.encoding import labels_of, row_tags
+
+        return {**labels_of(row), **row_tags(row)}
+
+    def make(self, others: list[dict[str, Any]]) -> None:
+        for start in range(0, len(others), 2000):
+            self._make(others[start : start + 2000])
+        params, runs = self._tables["params"], self._tables["runs"]
+        both = params.join(runs, self._sa.true())
+        crossed = (
+            self._sa.select(params.c.key, params.c.value, runs.c.run_uuid)
+            .select_from(both)
+            .where(params.c.run_uuid == self._like, runs.c.name.like("copy of %"))
+            .order_by(params.c.key, runs.c.run_uuid)  # as the table's index lies
+        )
+        self._connection.execute(params.insert().from_select(["key", "value", "run_uuid"], crossed))
+
+    def _make(self, batch: list[dict[str, Any]]) -> None:
+        from recurve_eval.tracking.encoding import metrics_of
+
+        found: dict[str, list[dict[str, Any]]] = {"runs": [], "tags": [], "metrics": []}
+        for row in batch:
             run = hashlib.md5(row["identity"]["cell_id"].encode()).hexdigest()
-            tags = {"mlflow.parentRunId": parent, "recurve.kind": "cell", **labels_of(row), **row_tags(row)}
-            batch[SqlRun].append({"run_uuid": run, "name": tags[CELL_TAG], "status": "FINISHED", "start_time": number,
-                                  "lifecycle_stage": "active", "experiment_id": int(experiment)})  # fmt: skip
-            batch[SqlTag] += [{"key": k, "value": v, "run_uuid": run} for k, v in tags.items()]
-            numbers = metrics_of(row)
-            batch[SqlMetric] += [{"key": k, "value": v, "run_uuid": run, "timestamp": 1, "step": 0, "is_nan": False}
-                                 for k, v in numbers.items()]  # fmt: skip
-            batch[SqlLatestMetric] += [dict(m) for m in batch[SqlMetric][-len(numbers) :]]
-            batch[SqlParam] += [{"key": f"group.key{n}", "value": "some value", "run_uuid": run} for n in range(25)]
-            if number % 2000 == 0:
-                _flush(connection, batch, insert)
-        _flush(connection, batch, insert)
+            where = self._run["artifact_uri"].replace(self._like, run)
+            found["runs"].append({**self._run, "run_uuid": run, "name": f"copy of {self._like}", "artifact_uri": where})
+            tags = {**self._shared, **self._own(row)}
+            found["tags"] += [{"key": k, "value": v, "run_uuid": run} for k, v in tags.items()]
+            numbers = metrics_of(row).items()
+            found["metrics"] += [{**self._metric, "key": k, "value": v, "run_uuid": run} for k, v in numbers]
+        for table, values in {**found, "latest_metrics": found["metrics"]}.items():
+            self._connection.execute(self._tables[table].insert(), values)
 
 
-def _flush(connection: Any, batch: dict[Any, list[dict[str, Any]]], insert: Any) -> None:
-    for table, found in batch.items():
-        if found:
-            connection.execute(insert(table), found)
-            found.clear()
+@contextmanager
+def served(store: str, place: Path) -> Iterator[str]:
+    """The address of a tracking server over the store."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    words = ["--backend-store-uri", store, "--artifacts-destination", str(place / "artifacts"), "--workers", "1"]
+    with (place / "server.log").open("wb") as log:
+        command = [sys.executable, "-m", "mlflow", "server", *words, "--port", str(port)]
+        environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+        server = subprocess.Popen(command, cwd=place, env=environment, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        while server.poll() is None:
+            try:
+                urllib.request.urlopen(f"{address}/health", timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(60)
 
 
 def _measured(*words: str) -> tuple[float, float, float]:
@@ -193,30 +272,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--no-mlflow", action="store_true")
+    parser.add_argument("--store", default="", help="an empty database to fill instead of a SQLite file")
+    parser.add_argument("--server", action="store_true", help="also through a tracking server over that store")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        outputs = Path(place) / "outputs"
-        run_dir = make_run(outputs, options.rows)
+    with tempfile.TemporaryDirectory() as text:
+        place = Path(text)
+        store = options.store or f"sqlite:///{place / 'outputs' / 'mlflow.db'}"
+        run_dir = make_run(place / "outputs", options.rows, store)
         parse = _parse_only(run_dir)
-        print(
-            f"{options.rows} rows, {(run_dir / 'results.jsonl').stat().st_size >> 20} MiB; json.loads alone {parse:.1f} s"
-        )
+        size = (run_dir / "results.jsonl").stat().st_size >> 20
+        print(f"{options.rows} rows, {size} MiB; json.loads alone {parse:.1f} s")
         _say("analyze --source ledger", parse, *_measured("--source", "ledger", "--no-log", str(run_dir)))
         if not options.no_mlflow:
-            fill_mlflow(outputs, run_dir)
-            print(f"mlflow.db {(outputs / 'mlflow.db').stat().st_size >> 20} MiB")
-            _say("analyze (MLflow, held against the ledger)", parse, *_measured("--no-log", str(run_dir)))
-            address = f"sqlite:///{outputs / 'mlflow.db'}"
-            into = str(Path(place) / "elsewhere")
-            words = ("--uri", address, "--from", "bench", "--outputs", place, "--into", into)
-            _say("analyze --from an experiment, without a ledger", parse, *_measured(*words))
+            _through_mlflow(run_dir, store, place, parse, options.server)
     print(f"bootstrap of 10,000 resamples x 1,000 tasks x 11 arms: {_bootstrap():.2f} s")
     print(f"peak memory of this script {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
 
 
+def _through_mlflow(run_dir: Path, store: str, place: Path, parse: float, server: bool) -> None:
+    start = time.perf_counter()
+    fill_mlflow(run_dir, store)
+    size = f", {(run_dir.parents[1] / 'mlflow.db').stat().st_size >> 20} MiB" if store.startswith("sqlite") else ""
+    print(f"{store.partition(':')[0]} filled in {time.perf_counter() - start:.0f} s{size}")
+    elsewhere = ("--from", "bench", "--outputs", str(place / "none"), "--into", str(place / "elsewhere"))
+    _say("analyze (MLflow, held against the ledger)", parse, *_measured("--no-log", str(run_dir)))
+    _say("analyze --from an experiment, from its database", parse, *_measured("--uri", store, *elsewhere))
+    if not server:
+        return
+    with served(store, place) as address:
+        _say("analyze --from an experiment, runs of a server", parse, *_measured("--uri", address, *elsewhere))
+        _say("analyze and log back", parse, *_measured(str(run_dir)))
+        _say("analyze --from an experiment, rows' file of a server", parse, *_measured("--uri", address, *elsewhere))
+
+
 def _say(what: str, parse: float, seconds: float, worked: float, mib: float) -> None:
     ratio = f"{worked / parse:4.1f} x json.loads"
-    print(f"{what:<48} {seconds:6.1f} s, of the processor {worked:5.1f} s = {ratio}, {mib:5.0f} MiB")
+    print(f"{what:<52} {seconds:6.1f} s, of the processor {worked:5.1f} s = {ratio}, {mib:5.0f} MiB")
 
 
 if __name__ == "__main__":
