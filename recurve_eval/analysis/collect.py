@@ -148,7 +148,7 @@ def write_analysis(
 ) -> Written:
     """Analyze rows under the run's frozen plan and write ``analysis/``.
 
-    ``calibration`` is ``{"sensitivity": [count, n], "specificity": [count, n]}`` of the oracle that graded them.
+    ``calibration`` is ``{"fails_bad": [count, n], "passes_good": [count, n]}`` of the oracle that graded them.
     """
     plan, cells = read_plan(run_dir), run_dir / "cells"
     return write_records(gathered(rows), plan, into or run_dir / "analysis", calibration, cells)

@@ -208,9 +208,9 @@ def _corrected(data: Data, labels: Labels) -> Iterator[str]:
     rows = []
     for a in arms:
         c = a["fdr_corrected"]
-        found = [rate(a["fdr"]), share(c["value"]), rate(c["sensitivity"]), rate(c["specificity"])]
+        found = [rate(a["fdr"]), share(c["value"]), rate(c["fails_bad"]), rate(c["passes_good"])]
         rows.append([*labels.cells(a["stratum"]), name(a["arm"]), *found])
-    header = [*labels.varying, "arm", "FDR", "corrected", "oracle fails known bad", "oracle passes canonical"]
+    header = [*labels.varying, "arm", "FDR", "corrected", "oracle fails wrong work", "oracle passes canonical"]
     yield from table(header, rows)
     yield ""
 

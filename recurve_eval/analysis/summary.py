@@ -87,9 +87,9 @@ def analyze_rows(rows: Iterable[Row], *, plan: Mapping[str, Any], options: Analy
         Rows of schema version 1, in any order.
     plan : mapping
         ``study.primary``, ``study.contrasts`` and ``study.noise_floor`` (each a mapping of ``baseline`` and
-        ``treatment``), ``study.name``, and ``analysis``; ``calibration`` (``sensitivity`` and ``specificity``,
-        each ``[count, n]``) corrects the FDR for a fallible oracle. All may be missing: then every contrast
-        is exploratory.
+        ``treatment``), ``study.name``, and ``analysis``; ``calibration`` (``fails_bad`` and ``passes_good``,
+        each ``[count, n]`` of the oracle) corrects the FDR for a fallible oracle. All may be missing: then every
+        contrast is exploratory.
     options : AnalysisOptions, optional
         Instead of ``plan["analysis"]``.
 
@@ -173,14 +173,13 @@ def _arm(
 
 
 def _corrected(fdr: float | Undefined, calibration: Mapping[str, Any], confidence: float) -> dict[str, Any]:
-    sensitivity, specificity = (
-        wilson(int(calibration[k][0]), int(calibration[k][1]), confidence) for k in ("sensitivity", "specificity")
-    )
-    parts = (fdr, sensitivity.value, specificity.value)
-    known = [p for p in parts if not isinstance(p, Undefined)]
+    known = {
+        k: wilson(int(calibration[k][0]), int(calibration[k][1]), confidence) for k in ("fails_bad", "passes_good")
+    }
+    parts = [fdr, *(rate.value for rate in known.values())]
     undefined = next((p for p in parts if isinstance(p, Undefined)), None)
-    value = corrected_rate(known[0], known[1], known[2]) if undefined is None else undefined
-    return {"value": plain(value), "sensitivity": plain(sensitivity), "specificity": plain(specificity)}
+    value = undefined or corrected_rate(*(p for p in parts if not isinstance(p, Undefined)))
+    return {"value": plain(value), **{k: plain(rate) for k, rate in known.items()}}
 
 
 def _pooled(

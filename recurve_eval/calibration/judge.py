@@ -87,8 +87,12 @@ def _short(value: Any) -> str:
 
 
 def counts_of(document: Mapping[str, Any]) -> dict[str, list[int]]:
-    """What an analysis needs to correct a rate: ``{"sensitivity": [count, n], "specificity": [count, n]}``."""
-    return {k: [document[k]["count"], document[k]["n"]] for k in ("sensitivity", "specificity")}
+    """What an analysis needs to correct a rate of bad work: ``{"fails_bad": [count, n], "passes_good": [count, n]}``.
+
+    A calibration's sensitivity is of good work; whoever counts bad work would call that specificity.
+    """
+    known = {"fails_bad": document["specificity"], "passes_good": document["sensitivity"]}
+    return {name: [rate["count"], rate["n"]] for name, rate in known.items()}
 
 
 def rates_for_run(run_dir: Path, plan: Mapping[str, Any]) -> dict[str, list[int]] | None:

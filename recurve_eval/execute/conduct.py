@@ -170,7 +170,7 @@ def _summarize(run: Run) -> Path | None:
 
 
 def calibration_of(run_dir: Path) -> dict[str, list[int]] | None:
-    """Sensitivity and specificity of the oracle that graded a run, where its calibration is at hand and intact."""
+    """How often the oracle of a run fails bad work and passes good, where its calibration is at hand and intact."""
     try:
         return rates_for_run(run_dir, read_plan(run_dir))
     except Drift as error:

@@ -120,16 +120,16 @@ def _student_quantile(confidence: float, df: int) -> float:
     return float(stdtrit(df, 0.5 + confidence / 2))
 
 
-def corrected_rate(observed: float, sensitivity: float, specificity: float) -> float | Undefined:
+def corrected_rate(observed: float, fails_bad: float, passes_good: float) -> float | Undefined:
     """The true rate of bad work behind an observed one, given how the oracle errs.
 
     Parameters
     ----------
     observed : float
         Share that the oracle failed, in [0, 1].
-    sensitivity : float
+    fails_bad : float
         P(oracle fails | bad), from known-bad solutions.
-    specificity : float
+    passes_good : float
         P(oracle passes | good), from canonical solutions.
 
     Returns
@@ -141,7 +141,7 @@ def corrected_rate(observed: float, sensitivity: float, specificity: float) -> f
     -----
     Rogan and Gladen, American Journal of Epidemiology 107 (1978) 71-76.
     """
-    youden = sensitivity + specificity - 1
+    youden = fails_bad + passes_good - 1
     if youden <= 0:
-        return Undefined("sensitivity plus specificity of the oracle does not exceed 1, so its verdicts carry nothing")
-    return min(1.0, max(0.0, (observed + specificity - 1) / youden))
+        return Undefined("the oracle fails bad work no more often than good work, so its verdicts carry nothing")
+    return min(1.0, max(0.0, (observed + passes_good - 1) / youden))

@@ -150,6 +150,52 @@ def false_discovery(rng: np.random.Generator, reps: int) -> Iterator[str]:
     yield from table("Equal FDR, end-to-end arms: size at .05 and coverage of the difference", header, rows)
 
 
+def price_of_trust(rng: np.random.Generator, reps: int) -> Iterator[str]:
+    """Skewed costs that the arms of a task share in part; the true ratio of means is 2."""
+    rows = []
+    for n in SIZES:
+        for spread in (0.5, 1.0, 1.5):
+            hits = np.zeros(reps)
+            for i in range(reps):
+                task = rng.normal(0, spread, size=(n, 1))
+                costs = np.exp(task + rng.normal(0, spread / 2, size=(n, 2))) * (1, 2)
+                s = stats.resampled_sums(costs, resamples=RESAMPLES, seed=i)
+                hits[i] = covers(stats.expanded_percentile(divided(s[:, 1], s[:, 0]), n), 2.0)
+            rows.append([str(n), f"{spread:g}", share(hits)])
+    header = ["tasks", "spread of the logarithm between tasks", "bootstrap coverage, %"]
+    yield from table("Price of trust, lognormal costs: coverage of the ratio of means", header, rows)
+
+
+def several_arms(rng: np.random.Generator, reps: int) -> Iterator[str]:
+    rows = []
+    for n in SIZES:
+        for p in (0.05, 0.3, 0.9):
+            hard = rng.beta(2 * p, 2 * (1 - p), size=(reps, n, 1))
+            events = (rng.random((reps, n, 4)) < hard).astype(int)
+            rejected = [rejects(stats.cochran_q(e.tolist())) for e in events]
+            rows.append([str(n), f"{p:g}", f"{100 * float(np.mean(rejected)):.1f}"])
+    yield from table("Four equal arms, one seed: size of Cochran's Q at .05", ["tasks", "rate", "size, %"], rows)
+
+
+def model_by_gate(rng: np.random.Generator, reps: int) -> Iterator[str]:
+    """Two models of other ability whom a gate that catches half helps by as much: the difference of changes is 0."""
+    rows = []
+    for n in SIZES:
+        for p in (0.1, 0.4, 0.9):
+            hits, flips = np.zeros(reps), np.zeros(reps)
+            for i in range(reps):
+                hard = rng.beta(2 * p, 2 * (1 - p), size=(n, 1))
+                bad = rng.random((n, 2)) < hard
+                caught = bad & (rng.random((n, 2)) < 0.5)
+                d = np.diff(-caught.astype(float), axis=1)[:, 0]
+                s = stats.resampled_sums(np.column_stack([d, np.ones(n)]), resamples=RESAMPLES, seed=i)
+                hits[i] = covers(stats.expanded_percentile(s[:, 0] / n, n), 0.0)
+                flips[i] = rejects(stats.sign_flip(d.tolist()))
+            rows.append([str(n), f"{p:g}", share(hits), share(flips)])
+    header = ["tasks", "rate of bad work", "bootstrap coverage, %", "sign-flip size, %"]
+    yield from table("Model by gate, equal effects: coverage of the difference of changes; size at .05", header, rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reps", type=int, default=1000, help="simulated studies a line (1000)")
@@ -159,6 +205,7 @@ def main() -> None:
     rng = np.random.default_rng(options.seed)
     lines = [*one_rate(), *clustered_rate(rng, options.reps), *paired(rng, 4 * options.reps)]
     lines += [*several_seeds(rng, options.reps), *false_discovery(rng, options.reps)]
+    lines += [*price_of_trust(rng, options.reps), *several_arms(rng, options.reps), *model_by_gate(rng, options.reps)]
     text = "\n".join(lines).rstrip() + "\n"
     if options.write is None:
         print(text)

@@ -228,7 +228,7 @@ def test_paid_cells_run_once_everything_is_proven_and_authorised(
     assert {r["provenance"]["exclusions_hash"] for r in rows} == {document(tmp_path)["exclusions"]["hash"]}
     summary = json.loads(next(tmp_path.glob("outputs/adhoc/*/analysis/summary.json")).read_text())
     corrected = summary["arms"][0]["fdr_corrected"]
-    assert (corrected["sensitivity"]["count"], corrected["sensitivity"]["n"]) == (3, 3)
+    assert (corrected["passes_good"]["count"], corrected["passes_good"]["n"]) == (3, 3)
 
 
 @pytest.fixture

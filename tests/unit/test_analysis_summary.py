@@ -17,6 +17,7 @@ from analysis_samples import Row, historical, plan_of, row, unscored
 
 from recurve_eval.analysis import analyze_rows
 from recurve_eval.analysis.markdown import headline
+from recurve_eval.calibration.judge import counts_of
 from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.resources import schema_path
 from recurve_eval.rows import validate
@@ -70,7 +71,7 @@ def arm(data: dict[str, Any], name: str, model: str = "haiku") -> dict[str, Any]
         (study(8, unknown=True), {}),
         ([row(), unscored("t1", "A1")], plan_of()),
         ([row()], plan_of()),
-        (study(8), {**plan_of(), "calibration": {"sensitivity": [40, 40], "specificity": [39, 40]}}),
+        (study(8), {**plan_of(), "calibration": {"fails_bad": [40, 40], "passes_good": [39, 40]}}),
     ],
 )
 def test_every_summary_is_valid_against_the_shipped_schema(rows: list[Row], plan: dict[str, Any]) -> None:
@@ -220,9 +221,18 @@ def test_missing_partners_and_arms_are_said() -> None:
     assert "The declared contrast A3 against A0 cannot be made" in summary.markdown()
 
 
+def test_an_oracle_that_misses_bad_work_has_the_fdr_corrected_upwards() -> None:
+    """From the words of a calibration (sensitivity: good work passes) to the figure in the summary."""
+    document = {"sensitivity": {"count": 10, "n": 10}, "specificity": {"count": 8, "n": 10}}
+    rows = [row(f"t{n}", verdict="fail" if n < 3 else "pass") for n in range(10)]
+    summary = analyze_rows(rows, plan={"calibration": counts_of(document)})
+    assert arm(summary.data, "A0", "m")["fdr_corrected"]["value"] == pytest.approx(0.3 / 0.8)
+    assert "| 37.5% | 8/10 = 80.0% [49.0, 94.3] | 10/10 = 100.0% [" in summary.markdown()
+
+
 def test_the_oracles_own_errors_correct_the_fdr() -> None:
     rows = [row(f"t{n}", verdict="fail" if n < 3 else "pass") for n in range(10)]
-    plan = {"calibration": {"sensitivity": [50, 50], "specificity": [45, 50]}}
+    plan = {"calibration": {"fails_bad": [50, 50], "passes_good": [45, 50]}}
     found = arm(analyze_rows(rows, plan=plan).data, "A0", "m")["fdr_corrected"]
     assert found["value"] == pytest.approx((0.3 - 0.1) / 0.9)
 

@@ -148,7 +148,7 @@ def test_a_run_finds_the_rates_of_its_own_calibration_only(tmp_path: Path, store
     run_dir = tmp_path / "study" / "hash"
     assert rates_for_run(run_dir, plan_of(HASHES[1])) is None
     store.write(document())
-    assert rates_for_run(run_dir, plan_of(HASHES[1], HASHES[1])) == {"sensitivity": [9, 10], "specificity": [8, 10]}
+    assert rates_for_run(run_dir, plan_of(HASHES[1], HASHES[1])) == {"fails_bad": [8, 10], "passes_good": [9, 10]}
     assert rates_for_run(run_dir, plan_of("e" * 64)) is None
     assert rates_for_run(run_dir, plan_of(HASHES[1], "e" * 64)) is None
     store.write(document(green=False))

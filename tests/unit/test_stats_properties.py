@@ -226,7 +226,7 @@ def test_power_by_simulation() -> None:
 
 
 def test_corrected_rate_undoes_the_oracles_errors() -> None:
-    truth, sensitivity, specificity = 0.2, 0.98, 0.95
-    observed = truth * sensitivity + (1 - truth) * (1 - specificity)
-    assert stats.corrected_rate(observed, sensitivity, specificity) == pytest.approx(truth)
+    truth, fails_bad, passes_good = 0.2, 0.98, 0.95
+    observed = truth * fails_bad + (1 - truth) * (1 - passes_good)
+    assert stats.corrected_rate(observed, fails_bad, passes_good) == pytest.approx(truth)
     assert stats.corrected_rate(0.01, 0.98, 0.95) == 0.0
