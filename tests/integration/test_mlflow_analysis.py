@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,36 @@ def test_the_answer_stands_on_the_studys_run_and_on_one_run_an_arm(made: Path) -
     assert "tokens_mean" not in arms["A0"].data.metrics, "an unknown mean is no metric"
     client, _ = connect(uri(made), 30.0, 0)
     assert "analysis/summary.md" in {a.path for a in client.list_artifacts(parent.info.run_id, "analysis")}
+
+
+def test_descriptions_link_to_a_table_and_a_comparison_of_the_arms(made: Path) -> None:
+    (parent,) = runs(made, "plan")
+    client, _ = connect(uri(made), 30.0, 0)
+    experiment = client.get_experiment(parent.info.experiment_id)
+    key = f"arms-{HASH[:8]}"
+    table = f"[in a table](#/experiments/{experiment.experiment_id}/runs?viewStateShareKey={key})"
+    for note in (parent.data.tags["mlflow.note.content"], experiment.tags["mlflow.note.content"]):
+        assert table in note and "[compared](#/compare-runs?runs=%5B%22" in note
+    view = json.loads(experiment.tags[f"mlflow.sharedViewState.{key}"])
+    arms = runs(made, "arm")
+    found = client.search_runs([experiment.experiment_id], view["searchFilter"])
+    assert {r.info.run_id for r in found} == {r.info.run_id for r in arms}
+    held = {f"params.`{p}`" for r in arms for p in r.data.params} | {f"tags.`{t}`" for r in arms for t in r.data.tags}
+    shown = view["selectedColumns"]
+    assert set(shown) <= held and shown[:3] == ["params.`arm`", "tags.`finding`", "tags.`against`"]
+    assert {"tags.`fdr`", "tags.`change of fdr`", "tags.`price`"} <= set(shown)
+    assert [c for c in view["columnOrder"] if c in shown] == shown
+
+
+def test_an_experiment_that_someone_described_keeps_the_description(outputs: Path) -> None:
+    run_dir = outputs / "study" / HASH[:16]
+    client, _ = connect(uri(outputs), 30.0, 0)
+    experiment = client.get_experiment_by_name("study").experiment_id
+    client.set_experiment_tag(experiment, "mlflow.note.content", "Mine.")
+    summary = run_dir / "analysis" / "summary.md"
+    summary.write_text(summary.read_text() + "\nMore.\n")
+    publish(run_dir, load_tracker(run_dir))
+    assert client.get_experiment(experiment).tags["mlflow.note.content"] == "Mine."
 
 
 def test_logging_back_again_changes_nothing_and_a_new_analysis_replaces_the_old(outputs: Path) -> None:
