@@ -25,6 +25,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,8 @@ def fill_mlflow(run_dir: Path, store: str) -> None:
 
     tracker: Any = load_tracker(run_dir)
     tracker.open_study(run_dir, read_plan(run_dir))
-    first, *others = read_rows(run_dir)
+    others = iter(read_rows(run_dir))
+    first = next(others)
     tracker.mirror([first])
     tracker.close("FINISHED")
     engine = sa.create_engine(store)
@@ -176,9 +178,9 @@ class _Copies:
 
         return {**labels_of(row), **row_tags(row)}
 
-    def make(self, others: list[dict[str, Any]]) -> None:
-        for start in range(0, len(others), 2000):
-            self._make(others[start : start + 2000])
+    def make(self, others: Iterator[dict[str, Any]]) -> None:
+        while batch := list(islice(others, 2000)):
+            self._make(batch)
         params, runs = self._tables["params"], self._tables["runs"]
         both = params.join(runs, self._sa.true())
         crossed = (
