@@ -144,8 +144,7 @@ def fill_mlflow(run_dir: Path, store: str) -> None:
     tables.reflect(engine, only=["runs", "tags", "metrics", "latest_metrics", "params"])
     with engine.begin() as connection:
         if engine.dialect.name == "sqlite":
-            for setting in ("cache_size=-500000", "temp_store=MEMORY", "synchronous=OFF"):
-                connection.exec_driver_sql(f"PRAGMA {setting}")
+            connection.exec_driver_sql("PRAGMA cache_size=-200000")
         _Copies(connection, tables.tables, first).make(others)
 
 
@@ -235,8 +234,10 @@ def served(store: str, place: Path) -> Iterator[str]:
 def _measured(*words: str) -> tuple[float, float, float]:
     """Seconds, processor seconds and peak memory (MiB) of one analysis in a process of its own."""
     script = (
-        "import resource, sys; from recurve_eval.__main__ import main; code = main(['analyze', *sys.argv[1:]]);"
-        "print('PEAK', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(code)"
+        "import sys; from recurve_eval.__main__ import main; code = main(['analyze', *sys.argv[1:]]);"
+        # not ru_maxrss, which a process inherits from the one that started it
+        "peak = next(x for x in open('/proc/self/status') if x.startswith('VmHWM')).split()[1];"
+        "print('PEAK', peak, file=sys.stderr); sys.exit(code)"
     )
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=False)
