@@ -19,8 +19,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(64, f"{self.prog}: {message}\n")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Judge a workspace and print the verdict; its exit code."""
+def main(argv: Sequence[str] | None = None, *, in_cell: bool = False) -> int:
+    """Judge a workspace (with ``in_cell``, that of a cell) and print the verdict; its exit code."""
     parser = _Parser(prog="gate", description="Judge a workspace by its own claims (.recurve/claims.yaml).")
     parser.add_argument("verb", choices=("check", "admit"), help="check: is the work good; admit: may the claims judge")
     parser.add_argument("workspace", nargs="?", default=".", type=Path)
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not chosen.workspace.is_dir():
         parser.error(f"{chosen.workspace} is no directory")
     judged = {"check": check_workspace, "admit": admit_workspace}[chosen.verb]
-    verdict = judged(chosen.workspace, Limits(chosen.timeout), traps=not chosen.no_traps)
+    verdict = judged(chosen.workspace, Limits(chosen.timeout), traps=not chosen.no_traps, in_cell=in_cell)
     for line in verdict.lines if chosen.ledger else ():
         print(line)  # noqa: T201 - the verb's output
     print(verdict.message or verdict.verdict.value)  # noqa: T201

@@ -9,7 +9,7 @@ from pathlib import Path
 
 _PARTS = ("__init__", "errors", "domain", "ports", "capture", "workspace", "resources")
 _GATE = ("__init__", "__main__", "copies", "ledger", "places", "probes", "standalone")
-_MAIN = b"import sys\nfrom recurve_eval.gates.__main__ import main\nsys.exit(main())\n"
+_MAIN = b"import sys\nfrom recurve_eval.gates.__main__ import main\nsys.exit(main(in_cell=True))\n"
 _DATE = (2000, 1, 1, 0, 0, 0)
 
 

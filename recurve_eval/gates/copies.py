@@ -107,11 +107,27 @@ def reset(copy: Path, task: Task, keep: frozenset[str] = frozenset({".recurve"})
     for entry in copy.iterdir():
         if entry.name not in keep:
             remove(entry)
-    for path, content in task.public.items():
-        target = copy / path
+    lay(copy, task.public)
+
+
+def lay(place: Path, files: Mapping[str, bytes]) -> None:
+    """Write files below a directory of our own."""
+    for path, content in files.items():
+        target = place / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
         target.chmod(0o700 if content.startswith(b"#!") else 0o600)
+
+
+def copy_work(root: Path, target: Path) -> None:
+    """Copy the work alone, without claims and history, into a directory of our own."""
+    for entry in root.iterdir():
+        if entry.name in (".recurve", ".git"):
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, target / entry.name, symlinks=True)
+        else:
+            shutil.copy2(entry, target / entry.name, follow_symlinks=False)
 
 
 def listing(root: Path, skip: frozenset[str] = frozenset()) -> dict[str, str]:

@@ -159,7 +159,7 @@ def mechanical_look(name: str, context: GateContext) -> tuple[str, str | None, s
     with snapshot(context, claims, traps=True) as (place, _):
         session = context.open_session(place, name)
         try:
-            examination = Examination(SessionPlace(place, session, context.record.clock), limits)
+            examination = Examination(SessionPlace(place, session, context.task.public, context.record.clock), limits)
             for case in _cases(claims):
                 run = examination.run(case)
                 if run.verdict is not case.want:

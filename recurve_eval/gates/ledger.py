@@ -10,7 +10,7 @@
         timeout_s: 10                          # optional
         traps:                                 # known-bad work that the probe must turn RED
           - .recurve/traps/descending          # a directory that is judged instead of the work
-          - .recurve/traps/unstable.patch      # or a patch of the work
+          - .recurve/traps/unstable.patch      # or a patch of the work (in a cell: as it was given)
         reference:                             # optional
           path: .recurve/reference
           kind: mechanical                     # or model, where a model wrote it

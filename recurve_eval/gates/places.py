@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from recurve_eval.errors import SandboxError
-from recurve_eval.gates.copies import copy_of, copy_tree, reset
+from recurve_eval.gates.copies import copy_of, copy_tree, copy_work, lay, reset
 from recurve_eval.ports import Command, GateContext, Session
 from recurve_eval.workspace import remove
 
@@ -55,6 +57,9 @@ class Place(Protocol):
 
     root: Path  # as this process sees it
 
+    def base(self, target: Path) -> None:
+        """Lay down in ``target`` what a trap's patch is a patch of."""
+
     def run(self, argv: Sequence[str], fixture: str | None, timeout_s: float) -> Ran:
         """Run in the copy; ``fixture``, a path in it, becomes TRAP_FIXTURE. ``exit_code`` None is a time-out."""
 
@@ -68,8 +73,12 @@ class SessionPlace:
 
     root: Path
     session: Session
+    given: Mapping[str, bytes]  # the work as the task gave it
     clock: dict[str, float] = field(default_factory=dict)  # adds up the probes' own seconds
     isolated: bool = False  # the session has a network namespace of its own, with nothing but its loopback
+
+    def base(self, target: Path) -> None:
+        lay(target, self.given)
 
     def run(self, argv: Sequence[str], fixture: str | None, timeout_s: float) -> Ran:
         env = {**QUIET, "RECURVE_FIXTURE": fixture or ""}
@@ -123,7 +132,8 @@ def session_place(context: GateContext, label: str, *, untouched: bool = False) 
             reset(copy, context.task)
         session = context.open_session(copy, label)
         try:
-            yield SessionPlace(copy, session, context.record.clock, isolated=bool(getattr(session, "isolated", False)))
+            walls = bool(getattr(session, "isolated", False))
+            yield SessionPlace(copy, session, context.task.public, context.record.clock, isolated=walls)
         finally:
             session.close()
 
@@ -134,6 +144,10 @@ class LocalPlace:
 
     root: Path
     home: Path
+    given: Path | None = None  # the work as it was given, where that is known
+
+    def base(self, target: Path) -> None:
+        copy_work(self.given or self.root, target)
 
     def run(self, argv: Sequence[str], fixture: str | None, timeout_s: float) -> Ran:
         words = [sys.executable if word == "{python}" else word for word in argv]
@@ -168,8 +182,11 @@ class LocalPlace:
 
 
 @contextmanager
-def local_place(workspace: Path) -> Iterator[Place]:
-    """A fresh copy for the stand-alone gate. In a git repository, of what git does not ignore. Raises Unjudgeable."""
+def local_place(workspace: Path, *, in_cell: bool = False) -> Iterator[Place]:
+    """A fresh copy for the stand-alone gate. In a git repository, of what git does not ignore. Raises Unjudgeable.
+
+    ``in_cell`` says that the repository is a cell's workspace, whose first commit is the work as it was given.
+    """
     top = Path(tempfile.mkdtemp(prefix="recurve-check-"))
     try:
         (top / "home").mkdir()
@@ -178,9 +195,23 @@ def local_place(workspace: Path) -> Iterator[Place]:
         problem = copy_tree(workspace, copy) if listed is None else _copy_listed(workspace, copy, listed)
         if problem:
             raise Unjudgeable(problem)
-        yield LocalPlace(copy, top / "home")
+        yield LocalPlace(copy, top / "home", _first_commit(workspace, top / "given") if in_cell else None)
     finally:
         remove(top)
+
+
+def _first_commit(workspace: Path, target: Path) -> Path | None:
+    """The files of the first commit, in ``target``; None where git or the commit is gone."""
+    target.mkdir()
+    git = ["git", "-C", str(workspace), "-c", f"safe.directory={workspace.resolve()}"]
+    try:
+        first = subprocess.run([*git, "rev-list", "--max-parents=0", "HEAD"], capture_output=True, check=True).stdout
+        files = subprocess.run([*git, "archive", first.split()[-1].decode()], capture_output=True, check=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(files)) as archive:
+            archive.extractall(target, filter="data")
+    except (OSError, subprocess.SubprocessError, tarfile.TarError, IndexError):
+        return None
+    return target
 
 
 def _not_ignored(workspace: Path) -> list[str] | None:

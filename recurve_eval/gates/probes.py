@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -116,30 +115,24 @@ def fixture_of(place: Place, trap: str) -> tuple[str, str | None]:
         return ("", trap) if (place.root / trap).is_dir() else (f"there is no {trap}", None)
     made = f"{FIXTURES}/{Path(trap).stem}"
     if not (place.root / made).is_dir():
-        problem = _patched(place.root, trap, place.root / made)
+        problem = patched(place, place.root / trap, place.root / made)
         if problem:
             return problem, None
     return "", made
 
 
-def _patched(root: Path, patch: str, target: Path) -> str:
-    """Copy the work to ``target`` and apply the patch there; what is wrong, or nothing."""
+def patched(place: Place, patch: Path, target: Path) -> str:
+    """Apply a patch in ``target`` to what it is a patch of; what is wrong, or nothing."""
     target.mkdir(parents=True)
-    for entry in root.iterdir():
-        if entry.name in (HOME, ".git"):
-            continue
-        if entry.is_dir():
-            shutil.copytree(entry, target / entry.name, symlinks=True)
-        else:
-            shutil.copy2(entry, target / entry.name)
-    command = ["git", "apply", "--whitespace=nowarn", str((root / patch).resolve())]
+    place.base(target)
+    command = ["git", "apply", "--whitespace=nowarn", str(patch.resolve())]
     quiet = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CEILING_DIRECTORIES": str(target.parent)}
     try:
         done = subprocess.run(command, cwd=target, env=quiet, capture_output=True, text=True, check=False)
     except OSError as error:
-        return f"{patch} needs git: {error.strerror}"
+        return f"{patch.name} needs git: {error.strerror}"
     if done.returncode:
-        return f"{patch} does not apply to the work: {done.stderr.strip()[:200]}"
+        return f"{patch.name} does not apply to the work: {done.stderr.strip()[:200]}"
     return ""
 
 

@@ -26,27 +26,27 @@ class Verdict:
     lines: tuple[str, ...] = ()
 
 
-def check_workspace(workspace: Path, limits: Limits, *, traps: bool = True) -> Verdict:
+def check_workspace(workspace: Path, limits: Limits, *, traps: bool = True, in_cell: bool = False) -> Verdict:
     """GREEN when every probe is GREEN on the work and, with ``traps``, RED on each of its traps."""
 
     def cases(claims: tuple[Claim, ...]) -> list[Case]:
         on_traps = [Case(c, t, GateVerdict.RED) for c in claims for t in c.traps] if traps else []
         return [Case(c) for c in claims] + on_traps
 
-    return _judged(workspace, limits, cases, traps)
+    return _judged(workspace, limits, cases, traps, in_cell)
 
 
-def admit_workspace(workspace: Path, limits: Limits, *, traps: bool = True) -> Verdict:
+def admit_workspace(workspace: Path, limits: Limits, *, traps: bool = True, in_cell: bool = False) -> Verdict:
     """GREEN when the claims may judge: every probe is RED on the work as it stands and RED on each trap."""
 
     def cases(claims: tuple[Claim, ...]) -> list[Case]:
         untouched = [Case(c, "", GateVerdict.RED) for c in claims]
         return untouched + ([Case(c, t, GateVerdict.RED) for c in claims for t in c.traps] if traps else [])
 
-    return _judged(workspace, limits, cases, traps)
+    return _judged(workspace, limits, cases, traps, in_cell)
 
 
-def _judged(workspace: Path, limits: Limits, cases_of: CasesOf, traps: bool) -> Verdict:
+def _judged(workspace: Path, limits: Limits, cases_of: CasesOf, traps: bool, in_cell: bool) -> Verdict:
     try:
         claims = read_ledger(workspace)
         lacking = next(missing_parts(workspace, claims), None)
@@ -56,7 +56,7 @@ def _judged(workspace: Path, limits: Limits, cases_of: CasesOf, traps: bool) -> 
         if untrapped:
             return Verdict(GateVerdict.BROKEN, f"BROKEN: claim '{untrapped.id}' has no trap: what has never failed"
                            " certifies nothing")  # fmt: skip
-        judgement = judge(lambda: local_place(workspace), cases_of(claims), limits)
+        judgement = judge(lambda: local_place(workspace, in_cell=in_cell), cases_of(claims), limits)
     except LedgerError as error:
         return Verdict(GateVerdict.BROKEN, f"BROKEN: {error}")
     except Unjudgeable as error:

@@ -6,12 +6,14 @@ import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from recurve_eval.domain import JSON, Finding, GateVerdict, Phase, Task
 from recurve_eval.gates.claims import examined
 from recurve_eval.gates.copies import listing
 from recurve_eval.gates.ledger import Claim, LedgerError, read_ledger
-from recurve_eval.gates.probes import Case
+from recurve_eval.gates.places import session_place
+from recurve_eval.gates.probes import Case, fixture_of
 from recurve_eval.gates.prompts import prompt_pins, read_prompt
 from recurve_eval.ports import GateContext
 
@@ -88,8 +90,14 @@ def _red_on_traps(claims: tuple[Claim, ...]) -> list[Case]:
 
 
 def is_the_work(context: GateContext, trap: str) -> bool:
-    """Whether every file of a trap's directory stands in the untouched work, the same."""
-    if trap.endswith(".patch"):
-        return False
+    """Whether every file of a trap stands in the untouched work, the same."""
     given = {path: hashlib.sha256(content).hexdigest() for path, content in context.task.public.items()}
-    return all(given.get(path) == content for path, content in listing(context.workspace / trap).items())
+    if not trap.endswith(".patch"):
+        return _same(given, context.workspace / trap)
+    with session_place(context, "trap", untouched=True) as place:
+        problem, made = fixture_of(place, trap)
+        return not problem and made is not None and _same(given, place.root / made)
+
+
+def _same(given: Mapping[str, str], place: Path) -> bool:
+    return all(given.get(path) == content for path, content in listing(place).items())

@@ -8,7 +8,9 @@ import pytest
 
 from recurve_eval.domain import GateVerdict, Phase
 from recurve_eval.gates.bundle import gate_program
-from tests.gating import BAD, CLAIMS, GOOD, LEDGER, PROBE, STUB, gated
+from recurve_eval.gates.governor import MechanicalGovernor
+from recurve_eval.ports import Command
+from tests.gating import ARMS, BAD, CLAIMS, GOOD, LEDGER, PROBE, STUB, gated
 
 GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
 DOUBLES = ".recurve/probes/doubles.py"
@@ -204,27 +206,51 @@ def test_without_traps_a_vacuous_check_ships_anything(tmp_path: Path) -> None:
         assert cell.sculpt(BAD).verdict is GREEN
 
 
-def test_a_patch_is_a_trap(tmp_path: Path) -> None:
-    patch = """--- a/solution.py
+PATCH = """--- a/solution.py
 +++ b/solution.py
 @@ -1,2 +1,2 @@
  def double(x):
 -    raise NotImplementedError
 +    return x
 """
-    ledger = LEDGER.replace("traps/identity", "traps/identity.patch")
+PATCHED = LEDGER.replace("traps/identity", "traps/identity.patch")
+
+
+@pytest.mark.parametrize("walls", ["process", "bubblewrap"])
+def test_a_patch_of_what_was_given_is_a_trap_whatever_the_work_has_become(tmp_path: Path, walls: str) -> None:
+    with gated(tmp_path, walls=walls) as cell:
+        assert cell.author({".recurve/claims.yaml": PATCHED, ".recurve/traps/identity.patch": PATCH}).verdict is GREEN
+        assert cell.sculpt(BAD).verdict is RED
+        assert cell.sculpt(GOOD).verdict is GREEN
+        argv = ("{python}", "-I", ".recurve/gate.pyz", "check", ".")
+        own = cell.session.run(Command(argv, timeout_s=60))
+        assert (own.exit_code, own.stdout) == (0, b"GREEN\n")
+
+
+def test_the_governor_tries_patches_too(tmp_path: Path) -> None:
+    with gated(tmp_path, (*ARMS["A3"], MechanicalGovernor())) as cell:
+        cell.author({".recurve/claims.yaml": PATCHED, ".recurve/traps/identity.patch": PATCH})
+        assert cell.sculpt(GOOD).verdict is GREEN
+
+
+@pytest.mark.parametrize(
+    ("patch", "said"),
+    [
+        (PATCH.replace("a/solution.py", "a/../../out.py").replace("b/solution.py", "b/../../out.py"), "does not apply"),
+        (PATCH.replace("+    return x\n", "+    raise NotImplementedError\n"), "is the work itself"),
+        ("nothing\n", "does not apply"),
+    ],
+    ids=["escapes", "changes_nothing", "no_patch"],
+)
+def test_a_patch_that_is_no_trap_is_not_admitted(tmp_path: Path, patch: str, said: str) -> None:
     with gated(tmp_path) as cell:
-        assert cell.author({".recurve/claims.yaml": ledger, ".recurve/traps/identity.patch": patch}).verdict is GREEN
-    with gated(tmp_path / "b") as cell:
-        escaping = patch.replace("b/solution.py", "b/../../out.py").replace("a/solution.py", "a/../../out.py")
-        refused = cell.author({".recurve/claims.yaml": ledger, ".recurve/traps/identity.patch": escaping})
-        assert "does not apply" in refused.message
+        refused = cell.author({".recurve/claims.yaml": PATCHED, ".recurve/traps/identity.patch": patch})
+        assert refused.verdict is BROKEN
+        assert said in refused.message
 
 
 @pytest.mark.parametrize("walls", ["process", "bubblewrap"])
 def test_the_agent_can_run_the_gate_that_will_judge_it(tmp_path: Path, walls: str) -> None:
-    from recurve_eval.ports import Command
-
     def gate(*words: str) -> tuple[int | None, str]:
         done = cell.session.run(Command(("{python}", "-I", ".recurve/gate.pyz", *words), timeout_s=60))
         return done.exit_code, (done.stdout + done.stderr).decode()
