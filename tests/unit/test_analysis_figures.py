@@ -92,3 +92,11 @@ def test_the_frontier_prices_in_time_where_no_tokens_are_known() -> None:
 def test_simulated_agents_are_named_and_names_are_not_markup(tmp_path: Path) -> None:
     rows = [row(f"t{n}", arm, simulated=True) for n in range(3) for arm in ("A0", "A$^{$")]
     assert draw_figures(analyze_rows(rows, plan={}).data, tmp_path)
+
+
+def test_a_legend_of_many_contrasts_has_room(tmp_path: Path) -> None:
+    arms = [f"A{n}" for n in range(13)]
+    good = [(n, arm) for n in range(6) for arm in arms]
+    rows = [row(f"t{n}", a, verdict="pass" if (n + int(a[1:])) % 3 else "fail") for n, a in good]
+    drawn = draw_figures(analyze_rows(rows, plan=plan_of("A0", "A3")).data, tmp_path)  # a warning is an error here
+    assert "frontier" in {p.stem for p in drawn}
