@@ -12,9 +12,13 @@
 
 from __future__ import annotations
 
+import fnmatch
+import io
+import json
 import posixpath
 import re
 import shlex
+import tarfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -172,7 +176,7 @@ def read_dockerfile(text: str, context: Mapping[str, bytes], where: str) -> Cont
         if word == "WORKDIR":
             workdir = posixpath.normpath(posixpath.join(workdir or "/", rest.strip().strip("\"'")))
         elif word in ("COPY", "ADD"):
-            copied |= _copies(rest, workdir or "/", context, where)
+            copied |= _copies(word, rest, workdir or "/", context, where)
     if not base or workdir in ("", "/") or "$" in workdir:
         lack = "plain WORKDIR, which the agent's workspace stands for" if base else "FROM"
         raise ConfigError(f"{where}/Dockerfile sets no {lack}")
@@ -192,26 +196,58 @@ def _instructions(text: str) -> Iterator[tuple[str, str, str]]:
             held = []
 
 
-def _copies(rest: str, workdir: str, context: Mapping[str, bytes], where: str) -> dict[str, str]:
-    """Where each file of the context goes: absolute path -> path in the context."""
-    words = shlex.split(rest.replace("[", "").replace("]", "").replace(",", " "))
-    if any(word.startswith("--from") for word in words):
+def _copies(word: str, rest: str, workdir: str, context: Mapping[str, bytes], where: str) -> dict[str, str]:
+    """Where each file of the context goes: absolute path -> path in the context. Raises ConfigError."""
+    flags, words = _words_of(rest)
+    if any(flag.startswith("--from") for flag in flags):
         return {}
-    *sources, target = [word for word in words if not word.startswith("--")]
+    if any("$" in part for part in words):
+        raise ConfigError(f"{where}/Dockerfile: {word} {rest}: a variable in it is not followed; write the path out")
+    *listed, target = words
+    sources = [name for source in listed for name in _matched(source, context, where)]
     into = posixpath.join(workdir, target)
     found: dict[str, str] = {}
-    for source in sources:
-        name = posixpath.normpath(source.lstrip("/"))
-        below = [path for path in context if name == "." or path.startswith(f"{name}/")]
+    for name in sources:
         if name in context:
+            if word == "ADD" and tarfile.is_tarfile(io.BytesIO(context[name])):
+                raise ConfigError(f"{where}/Dockerfile: ADD unpacks {name}: unpack it there and COPY the directory")
             is_there = f"{workdir}/".startswith(posixpath.normpath(into).rstrip("/") + "/")
             whole = is_there or target.endswith("/") or len(sources) > 1
             found[posixpath.normpath(posixpath.join(into, posixpath.basename(name)) if whole else into)] = name
-        elif below or "*" in name:
-            for path in below:
-                if path != "Dockerfile":
+        else:
+            for path in context:
+                if path != "Dockerfile" and (name == "." or path.startswith(f"{name}/")):
                     rest_of = path if name == "." else path[len(name) + 1 :]
                     found[posixpath.normpath(posixpath.join(into, rest_of))] = path
-        elif not re.match(r"https?://", source):
-            raise ConfigError(f"{where}/Dockerfile copies {source}, which is not there")
     return found
+
+
+def _words_of(rest: str) -> tuple[list[str], list[str]]:
+    """The options of a COPY, and its sources and target, which may stand as a JSON list."""
+    flags = re.match(r"(?:--\S+\s+)*", rest)
+    head = flags[0] if flags else ""
+    body = rest[len(head) :]
+    try:
+        words = json.loads(body) if body.startswith("[") else shlex.split(body)
+    except ValueError:
+        words = shlex.split(body)
+    return head.split(), words
+
+
+def _matched(source: str, context: Mapping[str, bytes], where: str) -> list[str]:
+    """The files and directories of the context that a source names; none for an address. Raises ConfigError."""
+    if re.match(r"https?://", source):
+        return []
+    name = posixpath.normpath(source.lstrip("/") or ".")
+    parents = {"/".join(path.split("/")[:n]) for path in context for n in range(1, path.count("/") + 1)}
+    known = sorted({".", *context, *parents})
+    found = [name] if name in known else [k for k in known if _matches(k, name)]
+    if not found:
+        raise ConfigError(f"{where}/Dockerfile copies {source}, which is not there")
+    return found
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a path is what a pattern names; a star does not reach over a slash."""
+    parts, wanted = path.split("/"), pattern.split("/")
+    return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -198,3 +200,37 @@ def test_how_copies_are_followed() -> None:
         "/abs/a.txt": "a.txt", "/w/in/all/a.txt": "a.txt", "/w/in/all/d/b.txt": "d/b.txt", "/w/in/all/d/e/c.txt": "d/e/c.txt",
     }  # fmt: skip
     assert made.steps.startswith("WORKDIR /w\nCOPY a.txt renamed.txt\n") and "FROM" not in made.steps
+
+
+@pytest.mark.parametrize(
+    ("line", "copied"),
+    [
+        ("COPY *.txt ./", {"/w/a.txt": "a.txt", "/w/b1.txt": "b1.txt"}),
+        ("COPY b?.txt .", {"/w/b1.txt": "b1.txt"}),
+        ("COPY d/[de].txt one.txt", {"/w/one.txt": "d/e.txt"}),
+        ("COPY d* data/", {"/w/data/e.txt": "d/e.txt", "/w/data/f/g.txt": "d/f/g.txt"}),
+        ("COPY comma,d.csv .", {"/w/comma,d.csv": "comma,d.csv"}),
+        ('COPY --chown=1:1 ["a.txt", "with space/"]', {"/w/with space/a.txt": "a.txt"}),
+    ],
+)
+def test_patterns_are_followed_as_the_build_follows_them(line: str, copied: dict[str, str]) -> None:
+    """What the image holds and the workspace lacks, an agent would be blamed for."""
+    context = dict.fromkeys(("a.txt", "b1.txt", "comma,d.csv", "d/e.txt", "d/f/g.txt", "Dockerfile"), b"")
+    assert read_dockerfile(f"FROM x\nWORKDIR /w\n{line}\n", context, "t").copied == copied
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("COPY *.csv .", r"copies \*\.csv, which is not there"),
+        ("COPY a.txt ${HOME}/", "a variable in it is not followed"),
+        ("ADD data.tar .", "ADD unpacks data.tar"),
+    ],
+)
+def test_a_copy_that_cannot_be_followed_is_refused(line: str, words: str) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("inside"))
+    context = {"a.txt": b"", "data.tar": archive.getvalue()}
+    with pytest.raises(ConfigError, match=words):
+        read_dockerfile(f"FROM x\nWORKDIR /w\n{line}\n", context, "t")
