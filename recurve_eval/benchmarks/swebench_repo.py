@@ -148,4 +148,5 @@ def _git(clone: Path, words: Sequence[str], given: bytes = b"") -> bytes:
 
 def _environment() -> dict[str, str]:
     keep = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    return keep | {"LC_ALL": "C", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
+    nobodys = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    return keep | nobodys | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}

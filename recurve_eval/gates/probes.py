@@ -126,7 +126,8 @@ def patched(place: Place, patch: Path, target: Path) -> str:
     target.mkdir(parents=True)
     place.base(target)
     command = ["git", "apply", "--whitespace=nowarn", str(patch.resolve())]
-    quiet = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CEILING_DIRECTORIES": str(target.parent)}
+    nobodys = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    quiet = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CEILING_DIRECTORIES": str(target.parent), **nobodys}
     try:
         done = subprocess.run(command, cwd=target, env=quiet, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -72,6 +72,13 @@ def test_gold_is_whole_files_and_empty_is_the_base(tiny: Tiny) -> None:
     assert (bad.kind, bad.files) == ("empty", {"calc.py": tiny.bench().task(ID).public["calc.py"]})
 
 
+def test_a_users_git_configuration_changes_no_file(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Line ends that this machine's user prefers would be graded."""
+    (tmp_path / ".gitconfig").write_text("[core]\n\tautocrlf = true\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert tiny.bench().solutions(ID).canonical == {"calc.py": FIXED.encode()}
+
+
 def test_a_job_runs_whole_test_files_after_the_test_patch(tiny: Tiny) -> None:
     job = tiny.bench().oracle_job(ID, canonical(tiny))
     assert set(job.held_out) == {"tests/test_calc.py"} and TEST_ADD.encode() in job.held_out["tests/test_calc.py"]
