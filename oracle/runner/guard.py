@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import operator
 import os
 import sys
 import time
@@ -23,6 +22,7 @@ import unittest.suite
 import unittest.util
 from typing import Any, Callable, Iterator
 
+from .bindings import Bindings
 from .bodies import Bodies
 from .heldout import Wrong
 
@@ -59,18 +59,17 @@ class Pristine:
     """A snapshot of what tests rest upon, taken before any submission is loaded."""
 
     def __init__(self, modules: tuple[types.ModuleType, ...]) -> None:
-        self._places = [(place, names) for module in modules for place, names in _attributes(module)]
-        functions = {id(v): v for _, names in self._places for v in names.values() if type(v) is types.FunctionType}
+        places = [(place, names) for module in modules for place, names in _attributes(module)]
+        functions = {id(v): v for _, names in places for v in names.values() if type(v) is types.FunctionType}
+        self._bindings = Bindings(places)
         self._bodies = Bodies(list(functions.values()))
         self._modules = {module.__name__: module for module in modules}
 
-    def changed(self, same: Any = operator.is_, each: Any = map, every: Any = all) -> str | None:
+    def changed(self) -> str | None:
         """Name the first thing that is no longer what it was, or None."""
-        for place, names in self._places:
-            current = vars(place)
-            # Thousands of attributes a test: compared without a step of Python, looked at only where one differs.
-            if not every(each(same, each(current.get, names), names.values())):
-                return "%s.%s was replaced" % (place.__name__, next(n for n in names if current.get(n) is not names[n]))
+        replaced = self._bindings.changed()
+        if replaced:
+            return "%s was replaced" % replaced
         rewritten = self._bodies.rewritten()
         if rewritten:
             return "%s was rewritten" % rewritten

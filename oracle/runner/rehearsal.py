@@ -13,7 +13,7 @@ import socket
 import sys
 from typing import Any
 
-from . import candidate, contain, conventions, heldout, plain, report, wire
+from . import candidate, contain, conventions, guard, heldout, plain, report, wire
 
 _TIMES = 20
 _CHECK = b"""
@@ -21,6 +21,23 @@ def check(candidate):
     assert candidate([1, 'a', 2.5]) == [1, 'a', 2.5]
     assert candidate((1, {'k': [True, None]})) == (1, {'k': [True, None]})
     assert candidate('text') == 'text' and candidate(7) == 7
+"""
+_CASES = b"""
+import unittest
+
+class TestCases(unittest.TestCase):
+    def setUp(self):
+        self.values = [1, 'a', 2.5]
+
+    def test_plain(self):
+        got = {'k': list(self.values)}
+        self.assertEqual(got['k'], self.values)
+        self.assertIsInstance(got, dict)
+        self.assertTrue(all(v in self.values for v in got['k']) and len(got) == 1)
+
+    def test_raises(self):
+        with self.assertRaises(ValueError):
+            int('x')
 """
 
 
@@ -54,11 +71,13 @@ def _once(module: Any) -> None:
             ledger.feed(os.read(ours.fileno(), 1 << 16), asked.append)
             return str(asked.pop())
 
+        watch = heldout.Watch(lambda what: None)
         held = heldout.HeldOut({"c.py": _CHECK}, None)
         held.code()
-        watch = heldout.Watch(lambda what: None)
         stage = conventions.Stage(channel._replace(ask=ask), held, watch, {"entry_point": "same"}, lambda: None)
         conventions.run_check(stage, lambda: _Candidate(module, near.fileno(), far.fileno()))
+        held = heldout.HeldOut({"t.py": _CASES}, watch)
+        conventions.run_unittest(stage._replace(held=held, changed=guard.snapshot("unittest").changed), held.code)
 
 
 class _Candidate:

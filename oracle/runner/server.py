@@ -23,7 +23,7 @@ import os
 import sys
 from typing import Any, Callable
 
-from . import candidate, contain, forking, libc, loading, meeting, wire
+from . import candidate, contain, libc, loading, meeting, preloading, wire
 from .children import Place
 from .nursery import Nursery
 
@@ -40,13 +40,13 @@ def main(config_text: str, all_imported: Callable[[], None]) -> None:
         if config["meets"]:
             meeting.meet(host_in, host_out, config["scratch"])
         place = _prepare(config)
-        candidates = Nursery(place, host_in, candidate.CANDIDATE, lambda: _ready(config["preload"]))
+        candidates = Nursery(place, host_in, candidate.CANDIDATE, lambda: _ready(config["preload"], place))
         # Only now, and not at the top: a candidate is forked without it.
         from . import supervisor
 
         all_imported()
         facts = supervisor.prepare(config["preload"], place)
-        _ready(config["preload"])
+        _ready(config["preload"], place)
     except Exception as error:
         wire.send(host_out, {"status": "unfit", "why": "%s: %s" % (type(error).__name__, error)})
         return
@@ -99,9 +99,9 @@ def _open_streams() -> None:
     sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
 
 
-def _ready(preload: list[str]) -> None:
+def _ready(preload: list[str], place: Place) -> None:
     """The last before a process forks: everything imported, the runner hidden, what is there never looked at again."""
-    forking.record_hooks(lambda: loading.import_all(preload))
+    preloading.preload(preload, place)
     loading.hide_runner()
     gc.collect()
     gc.freeze()

@@ -6,7 +6,7 @@ import platform
 import sys
 from typing import Any
 
-from . import contain, conventions, forking, grading, guard, loading, rehearsal, wire
+from . import contain, conventions, grading, guard, preloading, rehearsal, wire
 from .children import Place
 from .nursery import Nursery
 from .roles import SHARED, VERIFIER
@@ -18,7 +18,7 @@ PROTOCOL = 1
 
 def prepare(preload: list[str], place: Place) -> dict[str, Any]:
     """Import what is preloaded, and remember what tests rest upon; return the facts of the greeting."""
-    forking.record_hooks(lambda: loading.import_all(preload))
+    preloading.preload(preload, place)
     guard.take_snapshot()
     rehearsal.rehearse(place.work)
     return _facts(preload, place.means)

@@ -16,6 +16,7 @@ from recurve_eval.oracle.warm import ARRANGEMENT, ENVIRONMENT, WarmOracle
 
 RUNNER = "/opt/recurve/runner"
 WORK = "/work"
+_OWN = [WORK, "/tmp", "/dev/shm"]
 _LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/etc/mime.types")
 # What the supervisor needs to give each grading a user, a PID namespace and an end; graded code keeps none.
@@ -38,6 +39,10 @@ class BubblewrapOracle(WarmOracle):
     def check(self) -> str | None:
         if shutil.which(self.bwrap) is None:
             return f"{self.bwrap} is not installed; try: apt-get install bubblewrap"
+        for path in map(Path, self.paths):
+            hidden = next((own for own in _OWN if path.resolve().is_relative_to(own)), None)
+            if hidden:
+                return f"oracle.paths: {path} lies below {hidden}, which each grading has for itself; put it elsewhere"
         tried = subprocess.run(
             [self.bwrap, *self._namespaces(), "--ro-bind", "/", "/", "--proc", "/proc", "/bin/true"],
             capture_output=True, text=True, check=False,
@@ -47,9 +52,8 @@ class BubblewrapOracle(WarmOracle):
         return None
 
     def launch(self, slot: int, preload: tuple[str, ...]) -> Launch:
-        also_empty = ["/tmp", "/dev/shm"]
         config = self.server_config(
-            slot, preload, scratch=WORK, unveil=False, own_scratch=False, must_be_empty=also_empty
+            slot, preload, scratch=WORK, unveil=False, own_scratch=False, must_be_empty=_OWN[1:]
         )
         inside = [self._prefix[1], "-I", "-S", "-B", RUNNER, json.dumps(config)]
         return Spawn((self.bwrap, *self._walls(), "--", *inside), ENVIRONMENT)
@@ -92,7 +96,7 @@ class BubblewrapOracle(WarmOracle):
             walls += [*_reachable(directory), "--ro-bind", directory, directory]
         size = str(self.scratch_mb << 20)
         walls += [*_reachable(RUNNER), "--ro-bind", str(self.runner), RUNNER, "--proc", "/proc", "--dev", "/dev"]
-        for directory, mode in ((WORK, "0711"), ("/tmp", "1777"), ("/dev/shm", "1777")):
+        for directory, mode in zip(_OWN, ("0711", "1777", "1777"), strict=True):
             walls += ["--perms", mode, "--size", size, "--tmpfs", directory]
         return [*walls, "--remount-ro", "/", "--chdir", "/"]
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -147,6 +148,42 @@ def test_numpy_too_draws_other_numbers_each_time() -> None:
         backend.close()
     assert [grade.verdict for grade in grades] == [OracleVerdict.PASS] * 3, grades[0].detail
     assert len({grade.stdout for grade in grades}) == 3
+
+
+# As matplotlib and others do.
+HOMELY = """
+import pathlib, tempfile
+kept = pathlib.Path.home() / ".config" / "homely"
+kept.mkdir(parents=True)
+(kept / "cache").write_text("x")
+tempfile.mkstemp()
+"""
+
+
+@pytest.mark.parametrize("kind", [ProcessOracle, BubblewrapOracle], ids=["process", "bubblewrap"])
+def test_a_library_that_makes_files_when_it_is_imported_can_be_preloaded(
+    kind: type[WarmOracle], request: pytest.FixtureRequest
+) -> None:
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    request.addfinalizer(lambda: shutil.rmtree(place))
+    place.chmod(0o755)
+    (place / "homely.py").write_text(HOMELY)
+    backend = kind(paths=[str(place)], concurrency=1)
+    if kind is BubblewrapOracle and shutil.which("bwrap") is None:
+        pytest.skip("bwrap is not installed")
+    solution = "import os, homely\nassert sorted(os.listdir(os.environ['HOME'])) == ['.tmp', 'solution.py']\n"
+    solution += "assert not os.listdir(os.environ['TMPDIR']) and not homely.kept.exists()\n" + GOOD
+    try:
+        jobs = [job(solution, candidate=candidate) for candidate in ("apart", "shared", "apart", "shared")]
+        grades = [backend.grade(replace(each, preload=("homely",))) for each in jobs]
+    finally:
+        backend.close()
+    assert [(grade.verdict, grade.detail) for grade in grades] == [(OracleVerdict.PASS, "")] * 4
+
+
+def test_bubblewrap_says_which_directory_it_would_hide() -> None:
+    lack = BubblewrapOracle(bwrap="true", paths=["/usr/lib", "/tmp/libraries"]).check()
+    assert lack == "oracle.paths: /tmp/libraries lies below /tmp, which each grading has for itself; put it elsewhere"
 
 
 # Looks for a word by its first half followed by its second half spelt backwards, so that the search

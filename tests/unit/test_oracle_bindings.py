@@ -1,0 +1,44 @@
+"""Names that were bound anew are told from those that were not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUNNER_HOME = Path(__file__).resolve().parents[2] / "oracle"
+SCRIPT = """
+import sys, types
+sys.path.insert(0, {home!r})
+from runner.bindings import Bindings
+
+module = types.ModuleType("module")
+class Class:
+    def method(self): pass
+module.function, old = Class.method, Class.method
+bindings = Bindings([(module, dict(vars(module))), (Class, {{"method": Class.method}})])
+assert bindings._cells or sys.version_info >= (3, 13), "the layout of dictionaries was not understood"
+if {slow}:
+    bindings._cells = []
+assert bindings.changed() is None
+{change}
+assert bindings.changed() == {named!r}, bindings.changed()
+{back}
+assert bindings.changed() is None
+module.another = 1
+assert bindings.changed() is None, "no name that was watched"
+"""
+MODULE, CLASS = "module.function", "Class.method"
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize(
+    ("named", "change"),
+    [(MODULE, "module.function = len"), (MODULE, "del module.function"), (MODULE, "vars(module).clear(); module.__name__ = 'module'"),
+     (MODULE, "vars(module).update(function=print)"), (CLASS, "Class.method = print"), (CLASS, "del Class.method")],
+)  # fmt: skip
+def test_a_name_bound_anew_is_named(slow: bool, named: str, change: str) -> None:
+    back = f"{named} = old" if "clear" not in change else f"{named} = old; vars(module).update(bindings._places[0][1])"
+    script = SCRIPT.format(home=str(RUNNER_HOME), slow=slow, change=change, named=named, back=back)
+    ran = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
