@@ -28,7 +28,17 @@ from recurve_eval.interception.layers import Layer, Layers
 from recurve_eval.interception.plan import Interception, ItemPlan
 from recurve_eval.interception.stored import task_of_run
 from recurve_eval.plan import Condition, Plan, select_tasks
-from recurve_eval.ports import Auditor, Benchmark, Covering, GateComponent, Imaged, ImageGrader, OracleBackend, Staged
+from recurve_eval.ports import (
+    Auditor,
+    Benchmark,
+    Covering,
+    GateComponent,
+    Imaged,
+    ImageGrader,
+    OracleBackend,
+    Preloading,
+    Staged,
+)
 from recurve_eval.prices import lines_on, pins_of
 from recurve_eval.study import (
     Study,
@@ -80,7 +90,7 @@ def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = Non
         parts = maker.parts(config)
         conditions.append(maker.condition(index, config, point, parts))
         adapters.append(parts)
-        envs.append(maker.env(parts.oracle))
+        envs.append(maker.env(parts))
     shared = agreed([c.config for c in conditions], points)
     plan = Plan(conditions, shared["study"], shared["analysis"])
     refuse_contamination(conditions)
@@ -114,7 +124,7 @@ def calibrants(overrides: Sequence[str]) -> list[Calibrant]:
             if problem:
                 raise ConfigError(problem)
             maker.hold_images(benchmark, oracle, tasks)
-            found[key] = Calibrant(subject_of(benchmark, oracle, maker.env(oracle), table, tasks), config)
+            found[key] = Calibrant(subject_of(benchmark, oracle, maker.env_of(oracle, benchmark), table, tasks), config)
     return list(found.values())
 
 
@@ -163,7 +173,7 @@ def _interception(maker: _Maker, words: Sequence[str]) -> Interception:
         )  # fmt: skip
     items = list(distinct(source.items(parts.benchmark, base.task_ids)))
     plan = ItemPlan(conditions, config["study"], config["analysis"], items)
-    env = maker.env(parts.oracle)
+    env = maker.env(parts)
     lock = lock_of([env], {config["task"]["name"]: base.pins["benchmark"]["exclusions_hash"]})
     return Interception(
         plan, config, parts.benchmark, parts.agent, parts.sandbox, parts.oracle, env, source, claims, ladder,
@@ -223,13 +233,18 @@ def oracle_from(node: Mapping[str, Any]) -> OracleBackend:
     return backend
 
 
+def preload_of(benchmark: Benchmark) -> tuple[str, ...]:
+    """What every grading of it is to find imported."""
+    return tuple(benchmark.preload) if isinstance(benchmark, Preloading) else ()
+
+
 def job_parts(text: str, index: int, at: Coordinates) -> tuple[Condition, Adapters, OracleEnv]:
     """The parts of one condition, from the YAML that a launcher's job carries."""
     config = job_config(text)
     maker = _Maker()
     parts = maker.parts(config)
     condition = maker.condition(index, config, Point((), ()), parts)
-    return replace(condition, labels=at), parts, maker.env(parts.oracle)
+    return replace(condition, labels=at), parts, maker.env(parts)
 
 
 def instantiate(node: Mapping[str, Any]) -> Any:
@@ -253,7 +268,7 @@ class _Maker:
         self._pins: dict[int, Mapping[str, JSON]] = {}
         self._tasks: dict[tuple[int, str, str], tuple[str, ...]] = {}
         self._tables: dict[tuple[int, str | None], Exclusions] = {}
-        self._envs: dict[int, Future[OracleEnv]] = {}
+        self._envs: dict[tuple[int, tuple[str, ...]], Future[OracleEnv]] = {}
         self._asking = ThreadPoolExecutor(thread_name_prefix="oracle-env")
         self._admitted: set[tuple[int, int, tuple[str, ...]]] = set()
 
@@ -294,18 +309,22 @@ class _Maker:
         problem = _misfit(config["gate"], parts, ModelSpec(**config["model"]))
         if problem:
             raise ConfigError(f"arm {config['arm']['name']}: {problem}")
-        self._ask(parts.oracle)
+        self._ask(parts.oracle, parts.benchmark)
         return parts
 
-    def env(self, oracle: OracleBackend) -> OracleEnv:
-        """Its environment; a server is asked once."""
-        return self._ask(oracle).result()
+    def env(self, parts: Adapters) -> OracleEnv:
+        """Of their oracle with their benchmark's libraries; a server is asked once."""
+        return self.env_of(parts.oracle, parts.benchmark)
 
-    def _ask(self, oracle: OracleBackend) -> Future[OracleEnv]:
+    def env_of(self, oracle: OracleBackend, benchmark: Benchmark) -> OracleEnv:
+        return self._ask(oracle, benchmark).result()
+
+    def _ask(self, oracle: OracleBackend, benchmark: Benchmark) -> Future[OracleEnv]:
         """A grading server takes a moment to start and answer, in which the tasks can be read."""
-        if id(oracle) not in self._envs:
-            self._envs[id(oracle)] = self._asking.submit(oracle.env)
-        return self._envs[id(oracle)]
+        key = id(oracle), preload_of(benchmark)
+        if key not in self._envs:
+            self._envs[key] = self._asking.submit(oracle.env, key[1])
+        return self._envs[key]
 
     def exclusions(self, benchmark: Benchmark, config: Mapping[str, Any]) -> Exclusions:
         """The benchmark's exclusion table, read and checked once."""
@@ -325,7 +344,7 @@ class _Maker:
         }
         pins["benchmark"] = {**pins["benchmark"], "exclusions_hash": table.hash}
         pins["gate"] = {c.name: self.pins_of(c) for c in _gate_of(parts)}
-        pins["oracle"] = self.env(parts.oracle).hash
+        pins["oracle"] = self.env(parts).hash
         pins["code"] = code_of(parts)
         paid = parts.agent.paid or any(reviewer.paid for reviewer in reviewing(parts))
         prices = lines_on(config["prices"]) if paid else ()

@@ -63,6 +63,13 @@ class Parented(Protocol):
 
 
 @runtime_checkable
+class Preloading(Protocol):
+    """A benchmark whose gradings all find the same libraries imported."""
+
+    preload: list[str]
+
+
+@runtime_checkable
 class Imaged(Benchmark, Protocol):
     """A benchmark whose tasks are each graded in an image of their own."""
 

@@ -80,13 +80,13 @@ def _parts(run_dir: Path, overrides: list[str], workers: int) -> tuple[Any, Any]
     with app.initialised():
         chosen = app.oracle_of(overrides) if overrides else None
 
-    def backend(node: Mapping[str, Any]) -> Any:
+    def backend(node: Mapping[str, Any], benchmark: Any) -> Any:
         oracle = chosen if chosen is not None else app.oracle_from(node)
         problem = oracle.check()
         if problem:
             raise ConfigError(problem)
         oracle.start(workers)
-        return oracle, oracle.env()
+        return oracle, oracle.env(app.preload_of(benchmark))
 
     import threading
 
@@ -98,7 +98,7 @@ def _parts(run_dir: Path, overrides: list[str], workers: int) -> tuple[Any, Any]
         with lock:
             if key not in made:
                 benchmark = app.instantiate(config["task"])
-                oracle, env = backend(config["oracle"])
+                oracle, env = backend(config["oracle"], benchmark)
                 made[key] = benchmark, oracle, env, benchmark.pins().get("dataset_hash")
             benchmark, oracle, env, dataset = made[key]
         if dataset != row["provenance"]["dataset_hash"]:

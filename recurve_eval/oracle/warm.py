@@ -145,7 +145,10 @@ class WarmOracle:
             try:
                 server = self.start_server(0, preload)
             except ServerLost as lost:
-                raise OracleError(f"oracle {self.name}: the grading server {lost.cause}") from None
+                lacks = preload and "ModuleNotFoundError" in lost.cause
+                remedy = "; the task preloads it (task.preload): choose an oracle that has it, as oracle=python-sci"
+                cause = lost.cause + (remedy if lacks else "")
+                raise OracleError(f"oracle {self.name}: the grading server {cause}") from None
             _greetings[key] = server.greeting
             server.close()
         return _greetings[key]
