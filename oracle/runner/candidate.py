@@ -82,6 +82,7 @@ def _altered(before: Any, arguments: Any, encode: Callable[..., Any]) -> Any:
 
 def _run(start: Start) -> None:
     start.settle({start.line})
+    start.stay()
     job = start.told()
     serve(start.line, job, start.place.work)
 

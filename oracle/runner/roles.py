@@ -25,6 +25,7 @@ def _share(start: Start) -> None:
 
 def _verify(start: Start) -> None:
     start.settle({start.line, start.host_fd})
+    start.stay()
     verifier.serve(start.line, lambda: _held_out(start))
 
 

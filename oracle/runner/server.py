@@ -82,7 +82,9 @@ def _prepare(config: dict[str, Any]) -> Place:
     if means.uid_base is not None:
         os.chmod(scratch, 0o711)
     namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if means.pid_namespace else None
-    place = Place(scratch, config["limits"], means, namespace, [scratch, *config["must_be_empty"]])
+    processors = sorted(os.sched_getaffinity(0))
+    processor = processors[config["processor"] % len(processors)]
+    place = Place(scratch, config["limits"], means, namespace, [scratch, *config["must_be_empty"]], processor)
     os.environ.update(HOME=place.work, TMPDIR=place.work + "/.tmp")
     _open_streams()
     loading.import_all(_COMMON)

@@ -267,6 +267,8 @@ class WarmOracle:
             "limits": self._limits(),
             "uid_base": self.uid_base + slot * UIDS_A_SLOT if self.uid_base else None,
             "meets": False,
+            # Another one for each server of a run, and not the same for every run of a machine.
+            "processor": os.getpid() + slot,
             **more,
         }
 
@@ -287,6 +289,7 @@ class WarmOracle:
             "runner": runner_hash(self.runner),
             "environment": ENVIRONMENT,
             "limits": self._limits(),
+            "processors": {"apart": 1},  # that a submission in a process of its own has
             "runs": self.runs,
             "concurrency": self.concurrency,
             "timeout_policy": TIMEOUT_POLICY,

@@ -131,6 +131,14 @@ def f(x):
     assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
 
 
+def test_a_submission_in_a_process_of_its_own_has_one_processor(oracle: WarmOracle) -> None:
+    before = os.sched_getaffinity(0)
+    solution = "import os\ndef f(x):\n    assert len(os.sched_getaffinity(0)) == 1\n    return x + 1\n"
+    assert oracle.grade(job(solution)).verdict is OracleVerdict.PASS
+    assert oracle.env().facts["processors"] == {"apart": 1}
+    assert os.sched_getaffinity(0) == before, "nothing is taken from this process"
+
+
 def test_every_grading_draws_its_own_random_numbers(oracle: WarmOracle) -> None:
     solution = "import random\nprint(random.random())\n" + GOOD
     printed = [oracle.grade(job(solution)).stdout for _ in range(4)]
