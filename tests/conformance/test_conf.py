@@ -35,7 +35,7 @@ NEEDS = {
     "task=harbor": ["task.path=tasks"],
     "agent=replay": ["agent.submissions=file"],
 }
-NEEDS |= {"gate/checks=ci": ["gate.checks.command=[true]"], "task=pairs": ["task.path=pairs"]}
+NEEDS |= {"gate/checks=ci": ['gate.checks.command=["true"]'], "task=pairs": ["task.path=pairs"]}
 NEEDS |= {"source=recorded": ["source.paths=[file]"], "source=replay": ["source.run=run"]}
 NEEDS |= {"claims=recorded": ["claims.path=file"], "claims=stored": ["source=replay", "source.run=run"]}
 OPTIONS = sorted(p for p in conf_dir().rglob("*.yaml") if p.parent != conf_dir())

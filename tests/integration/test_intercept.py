@@ -113,7 +113,7 @@ def test_layers_that_do_not_exist_or_would_pay_are_refused(cli: Cli, tmp_path: P
     missing = cli("intercept", *TWO, "layers.names=[odd]", "+layers.define.odd=['gate/checks=nothing_like_it']")
     assert missing.returncode == 2
     assert "unknown layer 'odd' in this installation" in missing.stderr
-    paid = cli("intercept", *TWO, "agent=command", "agent.command=true", "claims=agent", "layers.names=[probes]")
+    paid = cli("intercept", *TWO, "agent=command", 'agent.command="true"', "claims=agent", "layers.names=[probes]")
     assert paid.returncode == 2
     assert "outside any spend gate" in paid.stderr
     assert not list(tmp_path.glob("outputs/interception/*/results.jsonl")) or not list(

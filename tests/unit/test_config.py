@@ -49,6 +49,9 @@ def test_the_defaults_compose_to_a_complete_configuration() -> None:
         ("+gate.probes=1", "unknown gate slot 'probes'"),
         ("study.primary={baseline: A0, treatmnt: A1}", "treatmnt"),
         ("study.name=${nowhere}", "cannot resolve"),
+        ("study.description=true", "study.description is text, and true without quotes is none"),
+        ("task.sha256=1e3", "task.sha256 is text, and 1000.0 without quotes is none"),
+        ("sandbox.pass_env=[HOME,true]", "sandbox.pass_env[1] is text"),
     ],
 )
 def test_wrong_input_is_named(override: str, said: str) -> None:

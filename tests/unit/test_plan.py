@@ -252,6 +252,6 @@ def test_shared_compositions_equal_those_that_hydra_makes_one_by_one(tmp_path: P
 
 
 def test_a_real_agent_is_never_reported_under_a_simulated_models_name() -> None:
-    words = [*SMALL, "agent=command", "agent.command=true", "agent.paid=false"]
+    words = [*SMALL, "agent=command", 'agent.command="true"', "agent.paid=false"]
     assert app.build_study(words).plan.conditions[0].labels.model == "unnamed"
     assert app.build_study([*words, "model=haiku"]).plan.conditions[0].labels.model == "haiku"
