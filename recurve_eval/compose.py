@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -104,11 +105,14 @@ def _compose(overrides: list[str]) -> DictConfig:
     try:
         return hydra.compose(CONFIG_NAME, overrides, return_hydra_config=True)
     except UNREADABLE as error:
-        raise explain(error) from None
+        raise explain(error, overrides) from None
 
 
-def explain(error: Exception) -> ConfigError:
-    """Hydra's error as one of ours: what is wrong, the known choices, a guess."""
+def explain(error: Exception, overrides: Iterable[str] = ()) -> ConfigError:
+    """Hydra's error as one of ours: what is wrong, the known choices, a guess.
+
+    ``overrides`` are the ones that could not be composed: the options that they choose decide which keys are known.
+    """
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         group, _, name = error.missing_cfg_file.rpartition("/")
         extra = (
@@ -124,17 +128,32 @@ def explain(error: Exception) -> ConfigError:
     if isinstance(error, OverrideParseException):
         return ConfigError(f"cannot read the override '{error.override}': {message}")
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
-        key = message.split("'")[1]
-        return UnknownName("key", key, _known_keys(), "the configuration")
+        return _unknown(message.split("'")[1], lines[-1], _composed(overrides))
     return ConfigError(message)
 
 
-def _known_keys() -> list[str]:
+def _unknown(key: str, remedy: str, tree: DictConfig | None) -> ConfigError:
+    if tree is None:
+        return UnknownName("key", key, [*cfg.PLAIN, *cfg.ADAPTERS, *cfg.SCALARS, "gate", "experiment"])
+    parent = OmegaConf.select(tree, key.rpartition(".")[0]) if "." in key else None
+    if "." in key and (isinstance(OmegaConf.select(tree, key), DictConfig) or parent == {}):
+        return ConfigError(f"'{key}' has no such entry; a new one takes a plus: {remedy.partition(' use ')[2]}")
+    keys = [k for k, _ in cfg.leaves(plain(tree)) if "_target_" not in k]
+    known = [*keys, *cfg.ADAPTERS, "model", "budget", "arm", "gate/checks", "analysis", "experiment"]
+    return UnknownName("key", key, known, "the configuration")
+
+
+_CHOICE = re.compile(r"[a-z_/]+=[\w-]+")
+
+
+def _composed(overrides: Iterable[str]) -> DictConfig | None:
+    """The configuration of the chosen options alone, as far as it can be had."""
     if not GlobalHydra.instance().is_initialized():
-        return [*cfg.PLAIN, *cfg.ADAPTERS, *cfg.SCALARS, "gate", "experiment"]
-    tree = OmegaConf.to_container(hydra.compose(CONFIG_NAME), resolve=False)
-    keys = [key for key, _ in cfg.leaves(tree) if "_target_" not in key]
-    return [*keys, *cfg.ADAPTERS, "model", "budget", "arm", "gate/checks", "analysis", "experiment"]
+        return None
+    for chosen in [word for word in overrides if _CHOICE.fullmatch(word)], []:
+        with contextlib.suppress(*UNREADABLE):
+            return hydra.compose(CONFIG_NAME, chosen)
+    return None
 
 
 def points_of(overrides: list[str], params: Mapping[str, Any] | None = None) -> Iterable[Point]:

@@ -66,6 +66,27 @@ def test_an_unknown_option_lists_the_known_ones() -> None:
     assert "sandbox=process" in caught.value.known
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["agent=command", "agent.argvv=[x]"], "Did you mean 'agent.argv'"),
+        (["task=swebench", "task.repo=x"], "Did you mean 'task.repos'"),
+        (["agent=command", "agent.env={LEVEL: high}"], "a new one takes a plus: +agent.env={LEVEL: high}"),
+        (["agent=command", "agent.env.LEVEL=high"], "a new one takes a plus: +agent.env.LEVEL=high"),
+        (["task=evalplus_mbpp", "task.timeouts_s={Mbpp/1: 9}"], "a new one takes a plus: +task.timeouts_s={Mbpp/1: 9}"),
+    ],
+)
+def test_known_keys_are_those_of_the_chosen_options(words: list[str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        app.compose(words)
+    assert said in str(caught.value)
+
+
+def test_a_new_entry_of_a_mapping_is_added_with_a_plus() -> None:
+    words = ["task=harbor", "task.path=x", r"+task.bases={python\:3.11: recipe:python-repo}"]
+    assert app.compose(words)["task"]["bases"] == {"python:3.11": "recipe:python-repo"}
+
+
 def test_an_unreadable_override_is_named() -> None:
     with pytest.raises(ConfigError, match="cannot read the override"):
         app.build_study(["arm=[A0"])
