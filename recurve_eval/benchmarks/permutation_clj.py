@@ -88,7 +88,7 @@ class PermutationClj(Permutation):
     """The permutation workspace in Clojure; fields as in ``Permutation``, without an impossible half."""
 
     name: str = "permutation_clj"
-    verify_s: float = 10.0  # of which Node takes up to one to start
+    verify_s: float = 30.0  # Node starts within one on an idle machine and within ten on a crowded one
 
     @cached_property
     def faults(self) -> Mapping[str, Fault]:
