@@ -163,12 +163,14 @@ def worthless(context: GateContext, proposal: Proposal, tried: Trial) -> str:
         return "it does not repeat"
     if BROKEN in (tried.work, tried.wrong):
         return "it cannot judge"
+    if tried.work is GREEN and proposal.wrong and _is_work(context, proposal.wrong):
+        return "its wrong implementation is the work itself"
+    if tried.moved:
+        return "it judges the same work differently where it lies elsewhere"
     if tried.work is RED:
         return ""
     if tried.wrong is None:
         return "it comes without a wrong implementation"
-    if _is_work(context, proposal.wrong):
-        return "its wrong implementation is the work itself"
     return "" if tried.wrong is RED else "it accepts its own wrong implementation"
 
 

@@ -60,7 +60,8 @@ class ReviewingGovernor(Reviewer):
     """The mechanical look, and one further review of the whole batch by another served model.
 
     A reviewer's veto stands when it is shown: its counterexample is RED on the work and GREEN on the implementation
-    that it holds to be right. A veto that is only said is on record and stops nothing.
+    that it holds to be right, and says the same of the work wherever it lies. A veto that is only said is on record
+    and stops nothing.
     """
 
     name: str = "governor"
@@ -107,7 +108,7 @@ class ReviewingGovernor(Reviewer):
             raise InfraError(f"the reviewer of '{self.name}' gave no review that can be read: {error}") from None
         for proposal in review.proposals:
             tried = try_out(context, proposal, self.name)
-            if tried.work is RED and tried.right is GREEN and not tried.flaky:
+            if tried.work is RED and tried.right is GREEN and not (tried.flaky or tried.moved):
                 memory.vetoes[proposal.id] = proposal
                 challenge(context, self.name, "veto", proposal.claim, proposal.reason)
             else:

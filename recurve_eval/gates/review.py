@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from recurve_eval.capture import check_relative
 from recurve_eval.domain import JSON, Budget, GateVerdict, ModelSpec, Task, Turn, TurnStatus, digest
 from recurve_eval.errors import ConfigError, InfraError
+from recurve_eval.gates.copies import copy_work
 from recurve_eval.gates.ledger import HOME, Claim
 from recurve_eval.gates.places import Place, session_place
 from recurve_eval.gates.probes import FIXTURES, Case, Examination, Limits
@@ -198,7 +199,10 @@ def _files(value: Any) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a counterexample said of the work, of its wrong implementation and of its right one (None: not given)."""
+    """What a counterexample said of the work, of its wrong implementation and of its right one (None: not given).
+
+    ``moved`` says that it gave another verdict on the same work laid down as a fixture: it judges how it is asked.
+    """
 
     work: GateVerdict
     wrong: GateVerdict | None
@@ -206,6 +210,7 @@ class Trial:
     line: str = ""
     output: str = ""
     flaky: bool = False
+    moved: bool = False
 
 
 def try_out(context: GateContext, proposal: Proposal, label: str) -> Trial:
@@ -217,7 +222,7 @@ def try_out(context: GateContext, proposal: Proposal, label: str) -> Trial:
             results.append(_once(place, proposal, limits))
     first, again = results
     flaky = (first.work, first.wrong, first.right) != (again.work, again.wrong, again.right)
-    return Trial(first.work, first.wrong, first.right, first.line, first.output, flaky)
+    return replace(first, flaky=flaky)
 
 
 def _once(place: Place, proposal: Proposal, limits: Limits) -> Trial:
@@ -225,13 +230,16 @@ def _once(place: Place, proposal: Proposal, limits: Limits) -> Trial:
     claim = Claim(proposal.claim, proposal.reason, lay_probe(place, proposal.probe, script))
     wrong = _lay(place, f"{FIXTURES}/wrong", proposal.wrong)
     right = _lay(place, f"{FIXTURES}/right", proposal.right)
+    elsewhere = f"{FIXTURES}/work"
+    (place.root / elsewhere).mkdir()
+    copy_work(place.root, place.root / elsewhere)
     examination = Examination(place, limits)
     work = examination.run(Case(claim))
     return Trial(
         work.verdict,
         examination.run(Case(claim, wrong)).verdict if wrong else None,
         examination.run(Case(claim, right)).verdict if right else None,
-        work.line, work.output,
+        work.line, work.output, moved=examination.run(Case(claim, elsewhere)).verdict is not work.verdict,
     )  # fmt: skip
 
 
