@@ -15,7 +15,7 @@ from recurve_eval.gates.ledger import HOME, Claim, LedgerError, read_ledger
 from recurve_eval.gates.places import SessionPlace, Unjudgeable
 from recurve_eval.gates.probes import Case, Examination, Limits
 from recurve_eval.gates.prompts import prompt_pins, read_prompt
-from recurve_eval.gates.review import Proposal, Reviewer, challenge, parse_review, review_prompt, try_out
+from recurve_eval.gates.review import Proposal, Reviewer, Unreviewed, challenge, parse_review, review_prompt, try_out
 from recurve_eval.gates.snapshot import snapshot
 from recurve_eval.ports import GateContext
 
@@ -82,6 +82,8 @@ class ReviewingGovernor(Reviewer):
                 verdict, message = self._batch(context, memory)
             except Unjudgeable as error:
                 verdict, message = RED, str(error)
+            except Unreviewed as error:
+                verdict, message = BROKEN, f"BROKEN: {error}"
         facts = self._facts(memory, message)
         context.record.governor = facts
         return Finding(self.name, verdict, message, self.binding, time.perf_counter() - started, facts)
@@ -100,8 +102,7 @@ class ReviewingGovernor(Reviewer):
         return (RED, standing) if standing else (GREEN, "")
 
     def _hear(self, context: GateContext, memory: _Memory, prompt: str, place: Path, claims: Sequence[Claim]) -> None:
-        turn = self.consult(context, prompt, place, memory.reviews)
-        memory.turns.append(turn)
+        turn = self.consult(context, prompt, place, memory.reviews, memory.turns)
         try:
             review = parse_review(turn.stdout, claims)
         except ValueError as error:

@@ -25,6 +25,10 @@ MAX_PROPOSAL_BYTES = 64 * 1024
 GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
 
 
+class Unreviewed(Exception):
+    """The cell's budget left no room for the review."""
+
+
 @dataclass
 class Reviewer:
     """What every reviewing component is configured with.
@@ -82,17 +86,34 @@ class Reviewer:
             return f"'{self.name}' asks for '{asked}', the author's own model: a second identity is needed"
         return None
 
-    def consult(self, context: GateContext, prompt: str, place: Path, round_: int) -> Turn:
-        """One review, its author's identity verified. Raises InfraError where there was none, or the same model."""
+    def consult(self, context: GateContext, prompt: str, place: Path, round_: int, turns: list[Turn]) -> Turn:
+        """One review, added to ``turns``, its author's identity verified.
+
+        Raises Unreviewed where the cell's budget ended it, InfraError where there was none, or by the same model.
+        """
         spec = ModelSpec(self.model or self.agent.name, self.model, self.agent.simulated)
         bound = Budget(self.name, self.wall_s, self.tokens, self.usd)
         request = TurnRequest(prompt, context.task, spec, 0, round_, bound)
         turn: Turn = context.consult(self.agent, request, place, self.name)
+        turns.append(turn)
         context.record.clock["reviews"] = context.record.clock.get("reviews", 0.0) + turn.wall_s
+        if self._cut_by_the_cell(turn):
+            raise Unreviewed(f"the review by '{self.name}' did not end within what was left of the budget")
         if turn.status is not TurnStatus.COMPLETED:
             raise InfraError(f"the reviewer of '{self.name}' did not review: its turn is {turn.status.value}")
         self._verify(turn, context)
         return turn
+
+    def _cut_by_the_cell(self, turn: Turn) -> bool:
+        """Whether the cell's budget ended a review, and not the reviewer's own bounds."""
+        if turn.status is TurnStatus.TIMED_OUT:
+            return turn.wall_s < self.wall_s
+        if turn.status is not TurnStatus.STOPPED:
+            return False
+        own, used = {"tokens": (self.tokens, turn.usage.tokens), "usd": (self.usd, turn.usage.cost_usd)}.get(
+            turn.stopped_by or "", (None, None)
+        )
+        return own is None or (used is not None and used < own)
 
     def _verify(self, turn: Turn, context: GateContext) -> None:
         if not self.cross_model:
