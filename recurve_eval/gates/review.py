@@ -13,9 +13,9 @@ from recurve_eval.capture import check_relative
 from recurve_eval.domain import JSON, Budget, GateVerdict, ModelSpec, Task, Turn, TurnStatus, digest
 from recurve_eval.errors import ConfigError, InfraError
 from recurve_eval.gates.copies import copy_work
-from recurve_eval.gates.ledger import HOME, Claim
+from recurve_eval.gates.ledger import FIXTURES, HOME, Claim
 from recurve_eval.gates.places import Place, session_place
-from recurve_eval.gates.probes import FIXTURES, Case, Examination, Limits
+from recurve_eval.gates.probes import Case, Examination, Limits
 from recurve_eval.gates.prompts import fill
 from recurve_eval.ports import Agent, GateContext, TurnRequest
 from recurve_eval.tiers import tier_of

@@ -31,10 +31,17 @@ from recurve_eval.gates.ledger import read_ledger
 from recurve_eval.gates.review import parse_review, same_model
 from recurve_eval.gates.snapshot import snapshot
 from recurve_eval.tiers import tier_of
-from tests.gating import ARMS, BAD, CLAIMS, GOOD, PROBE, STUB, Gated, consulting, gated, write
+from tests.gating import ARMS, BAD, CLAIMS, GOOD, LEDGER, PROBE, STUB, Gated, consulting, gated, write
 
 GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
 ANSWERS = Solutions({"solution.py": GOOD}, (KnownBad("identity", {"solution.py": BAD}),))
+PATCHED = {
+    ".recurve/claims.yaml": LEDGER.replace("traps/identity", "traps/identity.patch"),
+    ".recurve/traps/identity.patch": (
+        "--- a/solution.py\n+++ b/solution.py\n@@ -1,2 +1,2 @@\n def double(x):\n"
+        "-    raise NotImplementedError\n+    return x\n"
+    ),
+}
 WORSE = b"def double(x):\n    return 6\n"
 DOUBLES = ".recurve/probes/doubles.py"
 USED = Usage(10, 10, 0, 0.0, CostSource.FREE, 1)
@@ -119,6 +126,16 @@ def test_a_counterexample_that_shows_nothing_is_discarded(tmp_path: Path, propos
         assert cell.record.adversary is not None
         assert [d["why"] for d in cell.record.adversary["discarded"]] == [why]
         assert (cell.record.traps, cell.record.challenge_events) == (1, [])
+
+
+@pytest.mark.parametrize("name", ["mutant-0", "work", "counterexample", "wrong/solution.py", "identity"])
+def test_what_lies_where_fixtures_are_laid_down_stops_no_judge(tmp_path: Path, name: str) -> None:
+    planted = {f".recurve/.fixtures/{name}/solution.py": GOOD}
+    with reviewed(tmp_path, adversary(), arm="A4") as cell:
+        assert cell.author({**PATCHED, **planted}).verdict is GREEN
+        assert cell.sculpt(GOOD).verdict is GREEN
+        assert cell.record.adversary is not None
+        assert len(cell.record.adversary["captured"]) == 1
 
 
 def test_a_veto_by_a_counterexample_that_asks_where_the_work_lies_is_none(tmp_path: Path) -> None:
