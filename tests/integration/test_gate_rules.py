@@ -154,6 +154,7 @@ ATTACKS = {
     "mode changed": f"chmod +x {DOUBLES}",
     "home is a link": "mv .recurve elsewhere; mkdir /tmp/g; ln -s elsewhere .recurve",
     "home removed": "rm -rf .recurve",
+    "home is a file": "rm -rf .recurve; echo > .recurve",
     "probe is a link": f"rm {DOUBLES}; ln -s /bin/true {DOUBLES}",
 }
 
@@ -177,6 +178,8 @@ def test_claims_cannot_change_after_admission(tmp_path: Path, walls: str, attack
             data = content.encode() if isinstance(content, str) else content
             assert (cell.workspace / name).read_bytes() == data
         assert not (cell.workspace / ".recurve").is_symlink()
+        assert (cell.workspace / "solution.py").read_bytes() == BAD, "only what is guarded is put back"
+        assert (cell.workspace / ".git").is_dir()
 
 
 @pytest.mark.parametrize("walls", ["process", "bubblewrap"])
