@@ -93,7 +93,7 @@ def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = Non
         envs.append(maker.env(parts))
     shared = agreed([c.config for c in conditions], points)
     plan = Plan(conditions, shared["study"], shared["analysis"])
-    refuse_contamination(conditions)
+    refuse_contamination(conditions, points)
     hold_to_pins(plan, shared["pins"], envs)
     return Study(plan, shared, tuple(adapters), tuple(envs), tuple(points))
 

@@ -33,6 +33,11 @@ class Point:
     swept: tuple[tuple[str, str], ...]  # key, and the value as labels show it
 
 
+def beside_arms(point: Point) -> tuple[tuple[str, str], ...]:
+    """Where a point lies on the axes that do not make an arm: the same for what an arm is compared with."""
+    return tuple((key, value) for key, value in point.swept if AXIS_OF.get(_head(key)) != "arm")
+
+
 @dataclass(frozen=True)
 class Override:
     """One parsed override: its key and the values it gives, each as an override string."""

@@ -106,6 +106,10 @@ def _compose(overrides: list[str]) -> DictConfig:
         return hydra.compose(CONFIG_NAME, overrides, return_hydra_config=True)
     except UNREADABLE as error:
         raise explain(error, overrides) from None
+    except ValueError as error:  # Hydra's own, where a group is given null or a number; it does not say which
+        raise ConfigError(
+            f"{error} (in {' '.join(overrides)}). An option has a name: GROUP=none leaves it out"
+        ) from None
 
 
 def explain(error: Exception, overrides: Iterable[str] = ()) -> ConfigError:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recurve_eval import config as cfg
+from recurve_eval.axes import Point, beside_arms
 from recurve_eval.errors import Refused
 from recurve_eval.plan import Condition
 
@@ -13,15 +14,15 @@ DECLARED = ("arm", "gate", "controller")
 _OF_THE_GATE = ("gate", "controller", "code")  # pins that follow from the declared fields
 
 
-def refuse_contamination(conditions: Sequence[Condition]) -> None:
+def refuse_contamination(conditions: Sequence[Condition], points: Sequence[Point]) -> None:
     """Compare what the cells of each pair of arms are given: task, workspace, prompt, environment, limits, grader.
 
+    Arms are held against each other at each point of the axes that were asked for, whatever they make of their labels.
     Raises Refused naming the first field that differs without being declared.
     """
     first: dict[Any, Condition] = {}
-    for condition in conditions:
-        key = (condition.labels._replace(arm=""), condition.task_ids)
-        other = first.setdefault(key, condition)
+    for condition, point in zip(conditions, points, strict=True):
+        other = first.setdefault(beside_arms(point), condition)
         if other is not condition:
             for field, a, b in undeclared(other, condition):
                 raise Refused(
@@ -38,6 +39,8 @@ def undeclared(one: Condition, other: Condition) -> Iterator[tuple[str, Any, Any
         for key in sorted(left.keys() | right.keys()):
             if left.get(key) != right.get(key):
                 yield name + key, left.get(key), right.get(key)
+    if one.task_ids != other.task_ids:
+        yield "task.select", one.task_ids[:5], other.task_ids[:5]
 
 
 def _given(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -91,6 +91,7 @@ def refusal(findings: tuple[Finding, ...]) -> Finding:
 ARMS: dict[str, tuple[str, ...]] = {
     "A2": ("checks/claims", "boundary/enforced"),
     "A3": ("checks/claims", "traps/red_first", "boundary/enforced"),
+    "A4": ("checks/claims", "traps/red_first", "boundary/enforced", "hardening/enforce"),
     "A5": ("checks/claims", "traps/red_first", "boundary/open"),
 }
 

@@ -6,6 +6,8 @@ import ast
 import json
 from collections.abc import Sequence
 
+from recurve_eval.mutation.mutants import parse
+
 _PROBE = '''"""The recorded model's own checks, all of them."""
 import os, sys
 
@@ -52,9 +54,8 @@ def recorded_claims(path: str, solution: bytes, checks: Sequence[str]) -> dict[s
 
 
 def _hollow(solution: bytes) -> bytes | None:
-    try:
-        tree = ast.parse(solution)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = parse(solution)
+    if tree is None:
         return None
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ from recurve_eval.calibration.document import Settings
 from recurve_eval.calibration.judge import complaint
 from recurve_eval.calibration.store import Store
 from recurve_eval.calibration.subject import Subject
+from recurve_eval.cell import Adapters
 from recurve_eval.config import leaves
 from recurve_eval.errors import Drift, Refused, SpendRefused
-from recurve_eval.ports import Metered
+from recurve_eval.plan import Condition
+from recurve_eval.ports import Agent, Metered
+from recurve_eval.study import reviewing
 
 UNPROTECTED = "unprotected"
 _OWN = ("task", "oracle", "calibrate", "experiment")  # groups whose overrides a calibration shares with its study
@@ -57,20 +60,27 @@ def gate_spending(study: Study) -> None:
 def _refuse_unknowable(study: Study) -> None:
     """A ceiling means nothing for an agent whose cost nobody will ever know."""
     for condition, parts in zip(study.plan.conditions, study.adapters, strict=True):
-        if not condition.paid:
-            continue
-        told = parts.agent.meters() if isinstance(parts.agent, Metered) else "nothing"
-        agent, model = condition.labels.agent, condition.config["model"]["id"]
-        if told == "nothing":
-            raise SpendRefused(
-                f"agent '{agent}' is paid and does not say what it used, so no ceiling can hold it: let it report "
-                "tokens or cost and say so (agent.reports=tokens or cost), or say agent.paid=false where it is free"
-            )
-        if told == "tokens" and condition.rates(model) is None:
-            raise SpendRefused(
-                f"agent '{agent}' reports tokens, and the price list '{condition.config['prices']['name']}' has no "
-                f"line for model '{model}': add one (conf/prices), or let the agent report its cost"
-            )
+        for who, agent, model in _paid(condition, parts):
+            told = agent.meters() if isinstance(agent, Metered) else "nothing"
+            if told == "nothing":
+                raise SpendRefused(
+                    f"{who} is paid and does not say what it used, so no ceiling can hold it: let it report tokens or "
+                    "cost and say so (its `reports`: tokens or cost), or say `paid: false` where it is free"
+                )
+            if told == "tokens" and condition.rates(model) is None:
+                raise SpendRefused(
+                    f"{who} reports tokens, and the price list '{condition.config['prices']['name']}' has no "
+                    f"line for model '{model}': add one (conf/prices), or let it report its cost"
+                )
+
+
+def _paid(condition: Condition, parts: Adapters) -> Iterator[tuple[str, Agent, str]]:
+    """Each paid agent of a condition, its reviewers among them: as a message names it, itself, the model asked for."""
+    if parts.agent.paid:
+        yield f"agent '{condition.labels.agent}'", parts.agent, condition.config["model"]["id"]
+    for component in reviewing(parts):
+        if component.paid:
+            yield f"reviewer '{component.agent.name}'", component.agent, getattr(component, "model", "")
 
 
 def _refuse_unprotected(study: Study) -> None:

@@ -20,6 +20,7 @@ from recurve_eval.gates.review import (
     Review,
     Reviewer,
     Trial,
+    Unreviewed,
     challenge,
     parse_review,
     review_prompt,
@@ -73,7 +74,7 @@ class Adversary(Reviewer):
             if verdict is GREEN and self._due(context, memory):
                 self._review(context, memory, claims)
                 verdict, message = self._standing(context, memory)
-        except LedgerError as error:
+        except (LedgerError, Unreviewed) as error:
             verdict, message = BROKEN, f"BROKEN: {error}"
         except Unjudgeable as error:
             verdict, message = RED, str(error)
@@ -102,8 +103,7 @@ class Adversary(Reviewer):
         """A review that can be read; a reviewer has two tries. Raises InfraError: an unread review is no review."""
         problem = ""
         for _ in range(2):
-            turn = self.consult(context, f"{prompt}\n{problem}", place, memory.reviews)
-            memory.turns.append(turn)
+            turn = self.consult(context, f"{prompt}\n{problem}", place, memory.reviews, memory.turns)
             try:
                 return parse_review(turn.stdout, claims)
             except ValueError as error:
@@ -163,12 +163,14 @@ def worthless(context: GateContext, proposal: Proposal, tried: Trial) -> str:
         return "it does not repeat"
     if BROKEN in (tried.work, tried.wrong):
         return "it cannot judge"
+    if tried.work is GREEN and proposal.wrong and _is_work(context, proposal.wrong):
+        return "its wrong implementation is the work itself"
+    if tried.moved:
+        return "it judges the same work differently where it lies elsewhere"
     if tried.work is RED:
         return ""
     if tried.wrong is None:
         return "it comes without a wrong implementation"
-    if _is_work(context, proposal.wrong):
-        return "its wrong implementation is the work itself"
     return "" if tried.wrong is RED else "it accepts its own wrong implementation"
 
 

@@ -161,7 +161,7 @@ def restore(workspace: Path, phase: Phase, before: Files, changed: list[str]) ->
     if top.is_symlink() or not top.is_dir():
         remove(top)
         top.mkdir()
-    for name in [*changed, *before]:
+    for name in filter(None, [*changed, *before]):  # the unnamed one is the top itself, which stands by now
         path = workspace / name
         if name not in before:
             remove(path)

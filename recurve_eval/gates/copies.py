@@ -15,6 +15,7 @@ from pathlib import Path
 
 from recurve_eval.domain import Task
 from recurve_eval.errors import InfraError
+from recurve_eval.gates.ledger import FIXTURES
 from recurve_eval.workspace import remove
 
 MAX_COPY_BYTES = 64 * 1024 * 1024
@@ -38,11 +39,18 @@ def copy_of(workspace: Path, task: Task) -> Iterator[Path | str]:
         remove(place)
 
 
+def clear_fixtures(copy: Path) -> None:
+    """Leave nothing of the work's where the gate will lay down its fixtures."""
+    if (copy / FIXTURES).exists():
+        remove(copy / FIXTURES)
+
+
 def _copy_or_say(workspace: Path, copy: Path, task: Task) -> str:
     """Make the copy, or say what about the workspace prevents it. Raises InfraError for this machine's trouble."""
     try:
         problem = copy_tree(workspace, copy)
         if not problem:
+            clear_fixtures(copy)
             for path in task.protected:
                 _lay(copy, path, task.public[path])
     except OSError as error:

@@ -15,7 +15,7 @@ from recurve_eval.gates.ledger import HOME, Claim, LedgerError, read_ledger
 from recurve_eval.gates.places import SessionPlace, Unjudgeable
 from recurve_eval.gates.probes import Case, Examination, Limits
 from recurve_eval.gates.prompts import prompt_pins, read_prompt
-from recurve_eval.gates.review import Proposal, Reviewer, challenge, parse_review, review_prompt, try_out
+from recurve_eval.gates.review import Proposal, Reviewer, Unreviewed, challenge, parse_review, review_prompt, try_out
 from recurve_eval.gates.snapshot import snapshot
 from recurve_eval.ports import GateContext
 
@@ -60,7 +60,8 @@ class ReviewingGovernor(Reviewer):
     """The mechanical look, and one further review of the whole batch by another served model.
 
     A reviewer's veto stands when it is shown: its counterexample is RED on the work and GREEN on the implementation
-    that it holds to be right. A veto that is only said is on record and stops nothing.
+    that it holds to be right, and says the same of the work wherever it lies. A veto that is only said is on record
+    and stops nothing.
     """
 
     name: str = "governor"
@@ -81,6 +82,8 @@ class ReviewingGovernor(Reviewer):
                 verdict, message = self._batch(context, memory)
             except Unjudgeable as error:
                 verdict, message = RED, str(error)
+            except Unreviewed as error:
+                verdict, message = BROKEN, f"BROKEN: {error}"
         facts = self._facts(memory, message)
         context.record.governor = facts
         return Finding(self.name, verdict, message, self.binding, time.perf_counter() - started, facts)
@@ -99,15 +102,14 @@ class ReviewingGovernor(Reviewer):
         return (RED, standing) if standing else (GREEN, "")
 
     def _hear(self, context: GateContext, memory: _Memory, prompt: str, place: Path, claims: Sequence[Claim]) -> None:
-        turn = self.consult(context, prompt, place, memory.reviews)
-        memory.turns.append(turn)
+        turn = self.consult(context, prompt, place, memory.reviews, memory.turns)
         try:
             review = parse_review(turn.stdout, claims)
         except ValueError as error:
             raise InfraError(f"the reviewer of '{self.name}' gave no review that can be read: {error}") from None
         for proposal in review.proposals:
             tried = try_out(context, proposal, self.name)
-            if tried.work is RED and tried.right is GREEN and not tried.flaky:
+            if tried.work is RED and tried.right is GREEN and not (tried.flaky or tried.moved):
                 memory.vetoes[proposal.id] = proposal
                 challenge(context, self.name, "veto", proposal.claim, proposal.reason)
             else:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from recurve_eval.domain import JSON, Finding, GateVerdict, KnownBad, Task
 from recurve_eval.errors import ConfigError
-from recurve_eval.gates.ledger import HOME, Claim, LedgerError, read_ledger
+from recurve_eval.gates.ledger import FIXTURES, HOME, Claim, LedgerError, read_ledger
 from recurve_eval.gates.places import Place, Unjudgeable, session_place
-from recurve_eval.gates.probes import FIXTURES, Case, Examination, Limits
-from recurve_eval.mutation.mutants import mutants
+from recurve_eval.gates.probes import Case, Examination, Limits
+from recurve_eval.mutation.mutants import mutants, parse
 from recurve_eval.mutation.rewrites import rewrites
 from recurve_eval.ports import GateContext, Observation
 
@@ -237,7 +237,5 @@ def _shown(work: Mapping[str, bytes], mutant: KnownBad) -> str:
 
 
 def _normal(source: bytes) -> list[str]:
-    try:
-        return ast.unparse(ast.parse(source)).splitlines()
-    except (SyntaxError, ValueError):
-        return source.decode("utf-8", "replace").splitlines()
+    tree = parse(source)
+    return (source.decode("utf-8", "replace") if tree is None else ast.unparse(tree)).splitlines()

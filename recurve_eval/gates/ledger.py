@@ -34,6 +34,7 @@ from recurve_eval.errors import ConfigError
 
 HOME = ".recurve"
 LEDGER = f"{HOME}/claims.yaml"
+FIXTURES = f"{HOME}/.fixtures"  # of a private copy: where the gate lays down what is judged instead of the work
 MAX_BYTES = 256 * 1024
 MAX_CLAIMS = 200
 MAX_TIMEOUT_S = 600.0

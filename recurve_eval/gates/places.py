@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from recurve_eval.errors import SandboxError
-from recurve_eval.gates.copies import copy_of, copy_tree, copy_work, lay, reset
+from recurve_eval.gates.copies import clear_fixtures, copy_of, copy_tree, copy_work, lay, reset
 from recurve_eval.ports import Command, GateContext, Session
 from recurve_eval.workspace import remove
 
@@ -195,6 +195,7 @@ def local_place(workspace: Path, *, in_cell: bool = False) -> Iterator[Place]:
         problem = copy_tree(workspace, copy) if listed is None else _copy_listed(workspace, copy, listed)
         if problem:
             raise Unjudgeable(problem)
+        clear_fixtures(copy)
         yield LocalPlace(copy, top / "home", _first_commit(workspace, top / "given") if in_cell else None)
     finally:
         remove(top)

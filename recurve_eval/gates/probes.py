@@ -10,12 +10,10 @@ from pathlib import Path
 
 from recurve_eval.domain import JSON, GateVerdict
 from recurve_eval.gates.copies import differences, listing
-from recurve_eval.gates.ledger import HOME, Claim
+from recurve_eval.gates.ledger import FIXTURES, Claim
 from recurve_eval.gates.places import OpenPlace, Place, Ran
 
 GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
-FIXTURES = f"{HOME}/.fixtures"
-SHIPPED = frozenset({"gate.pyz", ".fixtures", "answers"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from recurve_eval.capture import check_relative
 from recurve_eval.domain import JSON, Budget, GateVerdict, ModelSpec, Task, Turn, TurnStatus, digest
 from recurve_eval.errors import ConfigError, InfraError
-from recurve_eval.gates.ledger import HOME, Claim
+from recurve_eval.gates.copies import copy_work
+from recurve_eval.gates.ledger import FIXTURES, HOME, Claim
 from recurve_eval.gates.places import Place, session_place
-from recurve_eval.gates.probes import FIXTURES, Case, Examination, Limits
+from recurve_eval.gates.probes import Case, Examination, Limits
 from recurve_eval.gates.prompts import fill
 from recurve_eval.ports import Agent, GateContext, TurnRequest
 from recurve_eval.tiers import tier_of
@@ -22,6 +23,10 @@ from recurve_eval.tiers import tier_of
 MAX_PROPOSALS = 8
 MAX_PROPOSAL_BYTES = 64 * 1024
 GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
+
+
+class Unreviewed(Exception):
+    """The cell's budget left no room for the review."""
 
 
 @dataclass
@@ -81,17 +86,34 @@ class Reviewer:
             return f"'{self.name}' asks for '{asked}', the author's own model: a second identity is needed"
         return None
 
-    def consult(self, context: GateContext, prompt: str, place: Path, round_: int) -> Turn:
-        """One review, its author's identity verified. Raises InfraError where there was none, or the same model."""
+    def consult(self, context: GateContext, prompt: str, place: Path, round_: int, turns: list[Turn]) -> Turn:
+        """One review, added to ``turns``, its author's identity verified.
+
+        Raises Unreviewed where the cell's budget ended it, InfraError where there was none, or by the same model.
+        """
         spec = ModelSpec(self.model or self.agent.name, self.model, self.agent.simulated)
         bound = Budget(self.name, self.wall_s, self.tokens, self.usd)
         request = TurnRequest(prompt, context.task, spec, 0, round_, bound)
         turn: Turn = context.consult(self.agent, request, place, self.name)
+        turns.append(turn)
         context.record.clock["reviews"] = context.record.clock.get("reviews", 0.0) + turn.wall_s
+        if self._cut_by_the_cell(turn):
+            raise Unreviewed(f"the review by '{self.name}' did not end within what was left of the budget")
         if turn.status is not TurnStatus.COMPLETED:
             raise InfraError(f"the reviewer of '{self.name}' did not review: its turn is {turn.status.value}")
         self._verify(turn, context)
         return turn
+
+    def _cut_by_the_cell(self, turn: Turn) -> bool:
+        """Whether the cell's budget ended a review, and not the reviewer's own bounds."""
+        if turn.status is TurnStatus.TIMED_OUT:
+            return turn.wall_s < self.wall_s
+        if turn.status is not TurnStatus.STOPPED:
+            return False
+        own, used = {"tokens": (self.tokens, turn.usage.tokens), "usd": (self.usd, turn.usage.cost_usd)}.get(
+            turn.stopped_by or "", (None, None)
+        )
+        return own is None or (used is not None and used < own)
 
     def _verify(self, turn: Turn, context: GateContext) -> None:
         if not self.cross_model:
@@ -198,7 +220,10 @@ def _files(value: Any) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a counterexample said of the work, of its wrong implementation and of its right one (None: not given)."""
+    """What a counterexample said of the work, of its wrong implementation and of its right one (None: not given).
+
+    ``moved`` says that it gave another verdict on the same work laid down as a fixture: it judges how it is asked.
+    """
 
     work: GateVerdict
     wrong: GateVerdict | None
@@ -206,6 +231,7 @@ class Trial:
     line: str = ""
     output: str = ""
     flaky: bool = False
+    moved: bool = False
 
 
 def try_out(context: GateContext, proposal: Proposal, label: str) -> Trial:
@@ -217,7 +243,7 @@ def try_out(context: GateContext, proposal: Proposal, label: str) -> Trial:
             results.append(_once(place, proposal, limits))
     first, again = results
     flaky = (first.work, first.wrong, first.right) != (again.work, again.wrong, again.right)
-    return Trial(first.work, first.wrong, first.right, first.line, first.output, flaky)
+    return replace(first, flaky=flaky)
 
 
 def _once(place: Place, proposal: Proposal, limits: Limits) -> Trial:
@@ -225,13 +251,16 @@ def _once(place: Place, proposal: Proposal, limits: Limits) -> Trial:
     claim = Claim(proposal.claim, proposal.reason, lay_probe(place, proposal.probe, script))
     wrong = _lay(place, f"{FIXTURES}/wrong", proposal.wrong)
     right = _lay(place, f"{FIXTURES}/right", proposal.right)
+    elsewhere = f"{FIXTURES}/work"
+    (place.root / elsewhere).mkdir()
+    copy_work(place.root, place.root / elsewhere)
     examination = Examination(place, limits)
     work = examination.run(Case(claim))
     return Trial(
         work.verdict,
         examination.run(Case(claim, wrong)).verdict if wrong else None,
         examination.run(Case(claim, right)).verdict if right else None,
-        work.line, work.output,
+        work.line, work.output, moved=examination.run(Case(claim, elsewhere)).verdict is not work.verdict,
     )  # fmt: skip
 
 

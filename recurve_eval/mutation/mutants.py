@@ -22,6 +22,8 @@ _REVERSED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE,
 }  # fmt: skip
 
+MAX_DEPTH = 200  # nodes within one another: visitors take some three frames each, and the interpreter allows 1000
+
 
 @dataclass(frozen=True, slots=True)
 class _Site:
@@ -59,11 +61,17 @@ def _rank(seed: int, task_id: str, site: _Site) -> bytes:
 
 
 def parse(source: bytes) -> ast.Module | None:
-    """The module, or None where the bytes are not Python."""
+    """The module, or None where the bytes are not Python, or so deeply nested that no visitor would come back."""
     try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    level: list[ast.AST] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return tree
+    return None
 
 
 def modules(files: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:

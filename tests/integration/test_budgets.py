@@ -12,7 +12,7 @@ import pytest
 import recurve_eval
 from recurve_eval.__main__ import main
 from recurve_eval.errors import ConfigError, Refused, SpendRefused
-from tests.conftest import QUICK
+from tests.conftest import QUICK, Cli
 
 QUIET = (*QUICK, "run.progress=none", "run.analyze=false")
 COMMAND = (*QUIET, "agent=command", "model=unnamed", "agent.paid=false")
@@ -131,3 +131,64 @@ def test_matched_by_dollars_tokens_do_not_bind(run: Callable[..., dict[str, Any]
 def test_match_needs_dollars() -> None:
     with pytest.raises(ConfigError, match=r"budget\.match=usd needs budget\.usd"):
         recurve_eval.submit([*QUICK, "budget.match=usd"])
+
+
+REVIEWER = """# Agrees, for 25 cents.
+_target_: recurve_eval.gates.adversary.Adversary
+name: adversary
+model: second
+reviewer:
+  _target_: recurve_eval.agents.command.CommandAgent
+  argv: [/bin/sh, {script}]
+  paid: true
+  reports: {reports}
+"""
+AGREES = """echo '{"verdict": "agree", "proposals": []}'
+echo '{"model": "second", "tokens": {"input": 70000, "output": 1}, "cost_usd": 0.25}' > "$RECURVE_RESULT_FILE"
+"""
+
+
+def reviewing(place: Path, reports: str, then: str = "") -> list[str]:
+    """A free agent under a paid reviewer, who uses far more than the agent."""
+    (place / "reviewer.sh").write_text(AGREES + then)
+    (place / "conf/gate/adversary").mkdir(parents=True)
+    part = REVIEWER.format(script=place / "reviewer.sh", reports=reports)
+    (place / "conf/gate/adversary/mine.yaml").write_text(part)
+    own = ["--config-dir", str(place / "conf"), *QUIET, ONE, "arm=A3", "gate/adversary=mine", "model.skill=1"]
+    limits = ["budget.usd=1", "budget.call_usd=0.25", "spend.max_usd=3", "spend.allow_unprotected=true"]
+    return [*own, *limits, "calibrate.runs=1", "calibrate.mutants=0"]
+
+
+@pytest.mark.usefixtures("proven")
+@pytest.mark.parametrize(
+    ("bound", "then", "reason"),
+    [
+        ("budget.tokens=null", "", "gate_green"),
+        ("budget.tokens=60000", "sleep 60", "budget_tokens"),
+        ("budget.usd=0.2", "", "budget_usd"),
+    ],
+    ids=["within", "stopped_by_it", "beyond_it"],
+)
+def test_what_a_reviewer_uses_is_used_by_the_cell(cli: Cli, tmp_path: Path, bound: str, then: str, reason: str) -> None:
+    given = reviewing(tmp_path, "cost", then)
+    words = [w for w in given if w.partition("=")[0] != bound.partition("=")[0]]
+    done = cli("run", *words, bound)
+    assert done.returncode == 0, done.stderr
+    (row,) = recurve_eval.load(next(tmp_path.glob("outputs/*/*/plan.yaml")).parent).rows
+    assert row["gate"]["adversary"]["usage"] == {"tokens_in": 70000, "tokens_out": 1, "cost_usd": 0.25}
+    assert (row["usage"]["cost_usd"], row["usage"]["tokens_in"] > 70000) == (0.25, True)
+    assert row["declaration"]["stop_reason"] == reason
+    assert json.loads(cli("status", "--json").stdout)["spent"] == "$0.25"
+
+
+@pytest.mark.usefixtures("proven")
+@pytest.mark.parametrize(
+    ("reports", "said"), [("nothing", "does not say what it used"), ("tokens", "no line for model")]
+)
+def test_a_paid_reviewer_whose_cost_nobody_will_know_is_refused(
+    cli: Cli, tmp_path: Path, reports: str, said: str
+) -> None:
+    done = cli("run", *reviewing(tmp_path, reports))
+    assert done.returncode == 3
+    assert "reviewer 'command'" in done.stderr
+    assert said in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from recurve_eval.agents.command import CommandAgent
 from recurve_eval.agents.reviewer import ScriptedReviewer
 from recurve_eval.domain import (
     CaptureSpec,
@@ -29,10 +31,17 @@ from recurve_eval.gates.ledger import read_ledger
 from recurve_eval.gates.review import parse_review, same_model
 from recurve_eval.gates.snapshot import snapshot
 from recurve_eval.tiers import tier_of
-from tests.gating import ARMS, BAD, CLAIMS, GOOD, PROBE, STUB, Gated, consulting, gated, write
+from tests.gating import ARMS, BAD, CLAIMS, GOOD, LEDGER, PROBE, STUB, Gated, consulting, gated, write
 
 GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
 ANSWERS = Solutions({"solution.py": GOOD}, (KnownBad("identity", {"solution.py": BAD}),))
+PATCHED = {
+    ".recurve/claims.yaml": LEDGER.replace("traps/identity", "traps/identity.patch"),
+    ".recurve/traps/identity.patch": (
+        "--- a/solution.py\n+++ b/solution.py\n@@ -1,2 +1,2 @@\n def double(x):\n"
+        "-    raise NotImplementedError\n+    return x\n"
+    ),
+}
 WORSE = b"def double(x):\n    return 6\n"
 DOUBLES = ".recurve/probes/doubles.py"
 USED = Usage(10, 10, 0, 0.0, CostSource.FREE, 1)
@@ -55,6 +64,88 @@ def adversary(mood: str = "honest", **fields: Any) -> Adversary:
 
 def governor(mood: str = "honest") -> ReviewingGovernor:
     return ReviewingGovernor(reviewer=ScriptedReviewer(mood=mood, served="second-model"))
+
+
+SERVED = json.dumps({"model": "second-model", "tokens": {"input": 1, "output": 1}, "cost_usd": 0.0})
+
+
+def saying(place: Path) -> CommandAgent:
+    """A reviewer that says what stands in ``place``/said.json at that moment."""
+    script = f"cat {place}/said.json; printf '%s' '{SERVED}' > $RECURVE_RESULT_FILE"
+    return CommandAgent(argv=["/bin/sh", "-c", script], paid=False)
+
+
+def say(place: Path, verdict: str, *proposals: dict[str, Any]) -> None:
+    told = [{"claim": "doubles", "reason": "so it is", **p} for p in proposals]
+    (place / "said.json").write_text(json.dumps({"verdict": verdict, "proposals": told}))
+
+
+def test_what_a_reviewer_says_is_run_and_not_believed(tmp_path: Path) -> None:
+    with reviewed(tmp_path, Adversary(reviewer=saying(tmp_path), max_reviews=9)) as cell:
+        cell.author({DOUBLES: PROBE.replace("double(3) == 6", "double(3) in (6, 60)")})
+        say(tmp_path, "agree", {"probe": PROBE, "wrong": {"solution.py": WORSE.decode().replace("6", "60")}})
+        assert cell.sculpt(GOOD).verdict is GREEN
+        assert cell.record.adversary is not None
+        assert len(cell.record.adversary["captured"]) == 1, "its own agreement does not take a counterexample back"
+        say(tmp_path, "object", {"probe": PROBE.replace("3", "4").replace("6", "8")})
+        assert cell.sculpt(WORSE).verdict is BROKEN
+        say(tmp_path, "object")
+        assert cell.sculpt(GOOD + b"# mended\n").verdict is GREEN, (
+            "nor does an objection without a counterexample block"
+        )
+        assert cell.record.adversary["said"] == ["agree", "object", "object"]
+
+
+ASKED_HOW = "import os, sys\nsys.exit({})\n"
+WRONG = {"solution.py": BAD.decode()}
+
+
+@pytest.mark.parametrize(
+    ("proposal", "why"),
+    [
+        ({"probe": ASKED_HOW.format("'TRAP_FIXTURE' in os.environ"), "wrong": {"solution.py": GOOD.decode()}},
+         "its wrong implementation is the work itself"),
+        ({"probe": ASKED_HOW.format("'TRAP_FIXTURE' in os.environ"), "wrong": WRONG},
+         "it judges the same work differently where it lies elsewhere"),
+        ({"probe": ASKED_HOW.format("'TRAP_FIXTURE' not in os.environ"), "right": WRONG},
+         "it judges the same work differently where it lies elsewhere"),
+        ({"probe": "import os\nos._exit(os.path.exists('MARK') or open('MARK', 'w').close() or 0)\n", "wrong": WRONG},
+         "it does not repeat"),
+        ({"probe": "raise SystemExit(3)\n", "wrong": WRONG}, "it cannot judge"),
+        ({"probe": "raise SystemExit(0)\n", "wrong": WRONG}, "it accepts its own wrong implementation"),
+        ({"probe": PROBE}, "it comes without a wrong implementation"),
+    ],
+    ids=["work_as_trap", "asked_how", "blocks", "flaky", "broken", "accepts_all", "no_wrong"],
+)  # fmt: skip
+def test_a_counterexample_that_shows_nothing_is_discarded(tmp_path: Path, proposal: dict[str, Any], why: str) -> None:
+    probe = proposal["probe"].replace("MARK", str(tmp_path / "mark"))
+    say(tmp_path, "object", {**proposal, "probe": probe})
+    with reviewed(tmp_path, Adversary(reviewer=saying(tmp_path))) as cell:
+        cell.author()
+        assert cell.sculpt(GOOD).verdict is GREEN
+        assert cell.record.adversary is not None
+        assert [d["why"] for d in cell.record.adversary["discarded"]] == [why]
+        assert (cell.record.traps, cell.record.challenge_events) == (1, [])
+
+
+@pytest.mark.parametrize("name", ["mutant-0", "work", "counterexample", "wrong/solution.py", "identity"])
+def test_what_lies_where_fixtures_are_laid_down_stops_no_judge(tmp_path: Path, name: str) -> None:
+    planted = {f".recurve/.fixtures/{name}/solution.py": GOOD}
+    with reviewed(tmp_path, adversary(), arm="A4") as cell:
+        assert cell.author({**PATCHED, **planted}).verdict is GREEN
+        assert cell.sculpt(GOOD).verdict is GREEN
+        assert cell.record.adversary is not None
+        assert len(cell.record.adversary["captured"]) == 1
+
+
+def test_a_veto_by_a_counterexample_that_asks_where_the_work_lies_is_none(tmp_path: Path) -> None:
+    blocks = ASKED_HOW.format("'TRAP_FIXTURE' not in os.environ")
+    say(tmp_path, "object", {"probe": blocks, "right": {"solution.py": GOOD.decode()}})
+    with reviewed(tmp_path, ReviewingGovernor(reviewer=saying(tmp_path))) as cell:
+        cell.author()
+        assert cell.sculpt(GOOD).verdict is GREEN
+        assert cell.record.governor is not None
+        assert cell.record.governor["review"]["unsubstantiated"] == ["so it is"]
 
 
 def test_a_reviewer_that_agrees_adds_a_tier_and_nothing_else(tmp_path: Path) -> None:

@@ -154,6 +154,7 @@ ATTACKS = {
     "mode changed": f"chmod +x {DOUBLES}",
     "home is a link": "mv .recurve elsewhere; mkdir /tmp/g; ln -s elsewhere .recurve",
     "home removed": "rm -rf .recurve",
+    "home is a file": "rm -rf .recurve; echo > .recurve",
     "probe is a link": f"rm {DOUBLES}; ln -s /bin/true {DOUBLES}",
 }
 
@@ -171,12 +172,14 @@ def test_claims_cannot_change_after_admission(tmp_path: Path, walls: str, attack
         assert finding.verdict is RED
         assert finding.component == "claims"
         assert cell.record.boundary == {"process": "restore", "bubblewrap": "mount"}[walls]
-        if walls == "process":
-            assert cell.record.violations
+        # Where there is a mount nothing was there to be restored.
+        assert bool(cell.record.violations) == (walls == "process")
         for name, content in CLAIMS.items():
             data = content.encode() if isinstance(content, str) else content
             assert (cell.workspace / name).read_bytes() == data
         assert not (cell.workspace / ".recurve").is_symlink()
+        assert (cell.workspace / "solution.py").read_bytes() == BAD, "only what is guarded is put back"
+        assert (cell.workspace / ".git").is_dir()
 
 
 @pytest.mark.parametrize("walls", ["process", "bubblewrap"])
@@ -198,6 +201,26 @@ def test_without_a_boundary_a_weakened_probe_ships_and_is_on_record(tmp_path: Pa
         assert cell.sculpt(BAD, f'printf %s "{passes}" > {DOUBLES}').verdict is GREEN
         assert cell.record.boundary == "open"
         assert cell.record.violations == [f"sculpt: {DOUBLES}"]
+
+
+@pytest.mark.parametrize(("lost", "said"), [("traps/identity", "trap"), ("probes/doubles.py", "probe")])
+def test_without_a_boundary_a_part_that_is_gone_is_broken(tmp_path: Path, lost: str, said: str) -> None:
+    with gated(tmp_path, "A5") as cell:
+        cell.author()
+        refused = cell.sculpt(GOOD, f"rm -r .recurve/{lost}")
+        assert refused.verdict is BROKEN
+        assert f"claim 'doubles': {said} .recurve/{lost} does not exist" in refused.message
+
+
+@pytest.mark.parametrize("walls", ["process", "bubblewrap"])
+@pytest.mark.parametrize(("lie", "code", "verdict"), [("GREEN", 1, RED), ("RED: no", 0, GREEN), ("GREEN", 3, BROKEN)])
+def test_what_a_probe_prints_decides_nothing(
+    tmp_path: Path, walls: str, lie: str, code: int, verdict: GateVerdict
+) -> None:
+    with gated(tmp_path, "A2", walls) as cell:
+        lies = f"import sys\nprint('{lie}')\nprint('{lie}', file=sys.stderr)\nsys.exit({code})\n"
+        cell.author({DOUBLES: lies})
+        assert cell.sculpt(GOOD).verdict is verdict
 
 
 def test_without_traps_a_vacuous_check_ships_anything(tmp_path: Path) -> None:

@@ -138,6 +138,36 @@ def test_the_founding_incident(cli: Cli, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_contest_that_is_talked_away_meets_the_governors_veto(cli: Cli, tmp_path: Path) -> None:
+    words = [w for w in INCIDENT if not w.startswith("budget.max")]
+    done = cli("run", *words, "budget.max_cycles=2", "agent.answers_contests=true", "arm=A7,A10", timeout=600)
+    assert done.returncode == 0, done.stderr
+    row = gates(tmp_path)
+    assert {arm: r["gate"]["adversary"]["contested"][0]["status"] for arm, r in row.items()} == {
+        "A7": "answered", "A10": "answered",
+    }  # fmt: skip
+    assert row["A7"]["derived"]["outcome"] == "shipped_bad", "an answer is enough for the adversary"
+    assert row["A10"]["derived"]["outcome"] == "withheld_bad"
+    assert row["A10"]["gate"]["governor"]["review"]["vetoes"][0]["reason"] == "the task asks for something else"
+    assert [e["kind"] for e in row["A10"]["gate"]["challenge_events"]] == ["contested", "veto"]
+
+
+MODES = ("hardening=none", "hardening=audit", "hardening=enforce")
+
+
+def test_an_audit_finds_what_enforcement_refuses_and_changes_nothing(cli: Cli, tmp_path: Path) -> None:
+    lenient = [w for w in INCIDENT if not w.startswith("agent.checks")]
+    done = cli("run", *lenient, "agent.checks=always_green", "arm=A2", "gate/hardening=none,audit,enforce", timeout=600)
+    assert done.returncode == 0, done.stderr
+    rows = recurve_eval.load(one_run(tmp_path)).rows
+    without, audited, enforced = (next(r for r in rows if mode in r["identity"]["arm"]) for mode in MODES)
+    for group in ("declaration", "derived"):
+        assert audited[group] == without[group] != enforced[group]
+    assert audited["gate"]["outcome"] == without["gate"]["outcome"] == "GREEN"
+    assert audited["gate"]["hardening"] == {**enforced["gate"]["hardening"], "mode": "audit"}
+    assert not audited["gate"]["hardening"]["passed"]
+
+
 @pytest.mark.parametrize("arm", ["A7", "A10"])
 def test_a_correct_solution_under_a_hostile_reviewer_is_not_blocked_for_ever(
     cli: Cli, tmp_path: Path, arm: str

@@ -92,6 +92,12 @@ def test_an_unreadable_override_is_named() -> None:
         app.build_study(["arm=[A0"])
 
 
+@pytest.mark.parametrize("word", ["gate/hardening=null", "budget=null", "task=1"])
+def test_a_group_without_an_option_is_named(word: str) -> None:
+    with pytest.raises(ConfigError, match=f"{word}.* An option has a name"):
+        app.build_study(["arm=A3", word])
+
+
 def test_every_leaf_either_counts_for_the_verdict_or_is_declared_not_to() -> None:
     composed = app.compose([])
     counted = dict(config.leaves(config.verdict_part(composed)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from recurve_eval import app
 from recurve_eval.contamination import refuse_contamination, undeclared
-from recurve_eval.errors import ConfigError
+from recurve_eval.errors import ConfigError, Refused
 from tests.conftest import QUICK, Cli
 
 SMALL = [*QUICK, "task.select={n: 1}"]
@@ -16,9 +17,19 @@ SMALL = [*QUICK, "task.select={n: 1}"]
 
 @pytest.mark.usefixtures("composing")
 def test_the_shipped_arms_differ_in_their_gate_alone() -> None:
-    conditions = app.build_study([*SMALL, "arm=A0,A0b,A1,A2,A3,A4,A5,A6,A7,A8,A9,A10"]).plan.conditions
+    study = app.build_study([*SMALL, "arm=A0,A0b,A1,A2,A3,A4,A5,A6,A7,A8,A9,A10"])
+    conditions = study.plan.conditions
     assert all(not list(undeclared(conditions[0], other)) for other in conditions)
-    refuse_contamination(conditions)
+    refuse_contamination(conditions, study.points)
+
+
+@pytest.mark.usefixtures("composing")
+def test_what_an_adapter_resolved_may_not_differ_either() -> None:
+    study = app.build_study([*SMALL, "arm=A0,A3"])
+    a0, a3 = study.plan.conditions
+    newer = replace(a3, pins={**a3.pins, "agent": {**a3.pins["agent"], "version": "2"}})  # type: ignore[dict-item]
+    with pytest.raises(Refused, match=r"differ in pins\.agent\.version"):
+        refuse_contamination([a0, newer], study.points)
 
 
 @pytest.mark.usefixtures("composing")
@@ -34,13 +45,17 @@ def test_conditions_on_other_axes_are_not_compared() -> None:
         ("agent:\n  overconfidence: 0.0\n", "agent.overconfidence"),
         ("sandbox:\n  memory_mb: 64\n", "sandbox.memory_mb"),
         ("model:\n  skill: 0.9\n", "model.skill"),
+        ("budget:\n  name: mine\n", "budget.name ('small' against 'mine')"),
+        ("seed: 5\n", "seed (0 against 5)"),
+        ("task:\n  select: {n: 2}\n", "task.select"),
     ],
 )
 def test_an_arm_that_brings_more_than_a_gate_is_refused(cli: Cli, tmp_path: Path, smuggled: str, named: str) -> None:
     (tmp_path / "conf/arm").mkdir(parents=True)
     head = "# @package _global_\ndefaults:\n  - override /gate/checks: none\n  - override /controller: self_report\n"
     (tmp_path / "conf/arm/mine.yaml").write_text(f"{head}arm:\n  name: mine\n{smuggled}")
-    done = cli("plan", "--config-dir", str(tmp_path / "conf"), *SMALL, "arm=A0,mine")
+    given = QUICK if smuggled.startswith("task:") else SMALL
+    done = cli("plan", "--config-dir", str(tmp_path / "conf"), *given, "arm=A0,mine")
     assert done.returncode == 3, done.stderr
     assert f"arms A0 and mine differ in {named}" in done.stderr
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recurve_eval.agents._recorded_claims import recorded_claims
 from recurve_eval.calibration.knownbad import known_bad_of
 from recurve_eval.domain import KnownBad, Solutions
 from recurve_eval.mutation.mutants import mutants
+from recurve_eval.mutation.rewrites import rewrites
 
 SOURCE = b'''
 import math
@@ -100,3 +103,25 @@ def test_what_is_no_python_module_is_only_emptied() -> None:
 def test_a_function_that_does_nothing_is_not_called_bad() -> None:
     canonical = {"solution.py": b"def f():\n    return None\n"}
     assert [b.kind for b in known_bad_of(Solutions(canonical=canonical))] == ["empty", "raises"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"if 1:\n    pass\n" + b"elif 1:\n    pass\n" * 2000,
+        b"x = 1" + b" + 1" * 3000,
+        b"x = a" + b".b()" * 2000,
+        b"x = " + b"-" * 3000 + b"1",
+        b"x = " + b"(" * 9000,
+        b"x = 1\0",
+        b"x = 1" + b" + 1" * 190,
+    ],
+    ids=["elif", "sum", "calls", "signs", "open", "nul", "nearly"],
+)
+def test_no_source_is_too_deep(source: bytes) -> None:
+    files = {"s.py": source}
+    assert all(m.files != files for m in mutants(files, 3, 0, "t"))
+    assert all(r.files != files for r in rewrites(files))
+    assert recorded_claims("s.py", source, ["assert x"]).keys() <= {
+        ".recurve/claims.yaml", ".recurve/probes/own_checks.py", ".recurve/traps/returns_none/s.py",
+    }  # fmt: skip
