@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,7 @@ def through_hydra(job: Callable[[Any, Path], None]) -> None:
     try:
         hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
     except UNREADABLE as error:
-        raise explain(error) from None
+        raise explain(error, sys.argv[1:]) from None
 
 
 def compose(overrides: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -104,11 +106,11 @@ def _compose(overrides: list[str]) -> DictConfig:
     try:
         return hydra.compose(CONFIG_NAME, overrides, return_hydra_config=True)
     except UNREADABLE as error:
-        raise explain(error) from None
+        raise explain(error, overrides) from None
 
 
-def explain(error: Exception) -> ConfigError:
-    """Hydra's error as one of ours: what is wrong, the known choices, a guess."""
+def explain(error: Exception, words: Sequence[str] = ()) -> ConfigError:
+    """Hydra's error about these overrides as one of ours: what is wrong, the known choices, a guess."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         group, _, name = error.missing_cfg_file.rpartition("/")
         extra = (
@@ -125,16 +127,31 @@ def explain(error: Exception) -> ConfigError:
         return ConfigError(f"cannot read the override '{error.override}': {message}")
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
         key = message.split("'")[1]
-        return UnknownName("key", key, _known_keys(), "the configuration")
+        known = _known_keys(words)
+        below = [k for k in known if k.startswith(f"{key.rpartition('.')[0]}.")]
+        return UnknownName("key", key, below or known, "the configuration")
     return ConfigError(message)
 
 
-def _known_keys() -> list[str]:
-    if not GlobalHydra.instance().is_initialized():
-        return [*cfg.PLAIN, *cfg.ADAPTERS, *cfg.SCALARS, "gate", "experiment"]
-    tree = OmegaConf.to_container(hydra.compose(CONFIG_NAME), resolve=False)
+_CHOICE = re.compile(r"\+?(?P<choice>[a-z_/]+=[\w-]+)(,.*)?")
+
+
+def _known_keys(words: Sequence[str]) -> list[str]:
+    """Every key below the options that these overrides choose, and every group."""
+    chosen = [found["choice"] for word in words if (found := _CHOICE.fullmatch(word))]
+    # Hydra's own command line has put its state away before its error arrives here.
+    with nullcontext() if GlobalHydra.instance().is_initialized() else initialised():
+        tree = OmegaConf.to_container(_composable(chosen), resolve=False)
     keys = [key for key, _ in cfg.leaves(tree) if "_target_" not in key]
-    return [*keys, *cfg.ADAPTERS, "model", "budget", "arm", "gate/checks", "analysis", "experiment"]
+    slots = [f"gate/{slot}" for slot in cfg.GATE_SLOTS]
+    return [*keys, *cfg.ADAPTERS, *slots, "model", "budget", "arm", "analysis", "experiment"]
+
+
+def _composable(words: Sequence[str]) -> DictConfig:
+    try:
+        return hydra.compose(CONFIG_NAME, list(words))
+    except UNREADABLE:
+        return hydra.compose(CONFIG_NAME)
 
 
 def points_of(overrides: list[str], params: Mapping[str, Any] | None = None) -> Iterable[Point]:
@@ -165,10 +182,19 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
         line = item.input_line or ""
         if item.is_sweep_override():
             key = item.get_key_element()
-            out.append(Override(key, tuple(f"{key}={v}" for v in item.sweep_string_iterator()), swept=True))
+            choices = tuple(f"{key}={v}" for v in item.sweep_string_iterator())
+            if not choices:
+                raise _empty(key, line)
+            out.append(Override(key, choices, swept=True))
         else:
             out.append(Override(item.get_key_element(), (line,), swept=False))
     return out
+
+
+def _empty(key: str, line: str) -> ConfigError:
+    options = options_of(key)
+    known = f" Known: {', '.join(f'{key}={o}' for o in options)}" if options else ""
+    return ConfigError(f"the axis '{line}' holds no choice, so there would be no cell.{known}")
 
 
 def _declared_axes(overrides: Sequence[Override]) -> dict[str, Override]:
