@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def through_hydra(job: Callable[[Any, Path], None]) -> None:
     try:
         hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
     except UNREADABLE as error:
-        raise explain(error) from None
+        raise explain(error, sys.argv[1:]) from None
 
 
 def compose(overrides: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -132,32 +133,33 @@ def explain(error: Exception, overrides: Iterable[str] = ()) -> ConfigError:
     if isinstance(error, OverrideParseException):
         return ConfigError(f"cannot read the override '{error.override}': {message}")
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
-        return _unknown(message.split("'")[1], lines[-1], _composed(overrides))
+        return _unknown(message.split("'")[1], lines[-1], overrides)
     return ConfigError(message)
 
 
-def _unknown(key: str, remedy: str, tree: DictConfig | None) -> ConfigError:
-    if tree is None:
-        return UnknownName("key", key, [*cfg.PLAIN, *cfg.ADAPTERS, *cfg.SCALARS, "gate", "experiment"])
-    parent = OmegaConf.select(tree, key.rpartition(".")[0]) if "." in key else None
-    if "." in key and (isinstance(OmegaConf.select(tree, key), DictConfig) or parent == {}):
+def _unknown(key: str, remedy: str, words: Iterable[str]) -> ConfigError:
+    # Hydra's own command line has put its state away before its error arrives here.
+    with nullcontext() if GlobalHydra.instance().is_initialized() else initialised():
+        tree = _composable(words)
+    group = key.rpartition(".")[0]
+    if group and (isinstance(OmegaConf.select(tree, key), DictConfig) or OmegaConf.select(tree, group) == {}):
         return ConfigError(f"'{key}' has no such entry; a new one takes a plus: {remedy.partition(' use ')[2]}")
     keys = [k for k, _ in cfg.leaves(plain(tree)) if "_target_" not in k]
-    known = [*keys, *cfg.ADAPTERS, "model", "budget", "arm", "gate/checks", "analysis", "experiment"]
-    return UnknownName("key", key, known, "the configuration")
+    slots = [f"gate/{slot}" for slot in cfg.GATE_SLOTS]
+    known = [*keys, *cfg.ADAPTERS, *slots, "model", "budget", "arm", "analysis", "experiment"]
+    return UnknownName("key", key, [k for k in known if k.startswith(f"{group}.")] or known, "the configuration")
 
 
-_CHOICE = re.compile(r"[a-z_/]+=[\w-]+")
+_CHOICE = re.compile(r"\+?(?P<choice>[a-z_/]+=[\w-]+)(,.*)?")
 
 
-def _composed(overrides: Iterable[str]) -> DictConfig | None:
-    """The configuration of the chosen options alone, as far as it can be had."""
-    if not GlobalHydra.instance().is_initialized():
-        return None
-    for chosen in [word for word in overrides if _CHOICE.fullmatch(word)], []:
-        with contextlib.suppress(*UNREADABLE):
-            return hydra.compose(CONFIG_NAME, chosen)
-    return None
+def _composable(words: Iterable[str]) -> DictConfig:
+    """The configuration of the options that are chosen, the first of each axis, as far as it can be had."""
+    chosen = [found["choice"] for word in words if (found := _CHOICE.fullmatch(word))]
+    try:
+        return hydra.compose(CONFIG_NAME, chosen)
+    except UNREADABLE:
+        return hydra.compose(CONFIG_NAME)
 
 
 def points_of(overrides: list[str], params: Mapping[str, Any] | None = None) -> Iterable[Point]:
@@ -188,10 +190,19 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
         line = item.input_line or ""
         if item.is_sweep_override():
             key = item.get_key_element()
-            out.append(Override(key, tuple(f"{key}={v}" for v in item.sweep_string_iterator()), swept=True))
+            choices = tuple(f"{key}={v}" for v in item.sweep_string_iterator())
+            if not choices:
+                raise _empty(key, line)
+            out.append(Override(key, choices, swept=True))
         else:
             out.append(Override(item.get_key_element(), (line,), swept=False))
     return out
+
+
+def _empty(key: str, line: str) -> ConfigError:
+    options = options_of(key)
+    known = f" Known: {', '.join(f'{key}={o}' for o in options)}" if options else ""
+    return ConfigError(f"the axis '{line}' holds no choice, so there would be no cell.{known}")
 
 
 def _declared_axes(overrides: Sequence[Override]) -> dict[str, Override]:

@@ -254,6 +254,9 @@ def validate(
         out[key] = tree[key]
     if out["seed"] is None or out["seed"] < 0:
         raise ConfigError(f"seed must be a non-negative integer; got {out['seed']!r}")
+    for key, value in leaves(out):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{key} must be a finite number; got {value}")
     return out
 
 

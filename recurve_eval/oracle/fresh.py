@@ -24,6 +24,7 @@ from recurve_eval.errors import ConfigError
 from recurve_eval.oracle import suite
 from recurve_eval.oracle.container import Contained
 from recurve_eval.oracle.daemon import TROUBLE, connect, labels, reap_orphans, walls
+from recurve_eval.oracle.limits import hold_to_limits
 from recurve_eval.oracle.line import Launch, Line, ServerLost
 from recurve_eval.oracle.protocol import frame, majority, unscored
 from recurve_eval.oracle.runner import runner_hash, runner_sources
@@ -75,6 +76,9 @@ class FreshOracle:
 
     # -- the port --------------------------------------------------------------------------------
 
+    def __post_init__(self) -> None:
+        hold_to_limits(self)
+
     def check(self) -> str | None:
         try:
             with closing(connect(self.docker_host)) as client:
@@ -102,8 +106,8 @@ class FreshOracle:
         return OracleEnv(self.name, facts, ISOLATION)
 
     def start(self, workers: int) -> None:
-        if self.runs < 1 or self.concurrency < 1 or workers < 1:
-            raise ConfigError("oracle.runs, oracle.concurrency and workers must be at least 1")
+        if workers < 1:
+            raise ConfigError(f"gradings need at least one worker; got {workers}")
         try:
             with closing(connect(self.docker_host)) as client:
                 reap_orphans(client)

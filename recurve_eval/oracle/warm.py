@@ -14,6 +14,7 @@ from typing import Any
 
 from recurve_eval.domain import JSON, Grade, OracleEnv, OracleJob, OracleVerdict, Submission, UnscoredReason, digest
 from recurve_eval.errors import ConfigError, OracleError
+from recurve_eval.oracle.limits import hold_to_limits
 from recurve_eval.oracle.line import Launch, ServerLost
 from recurve_eval.oracle.pool import Pool
 from recurve_eval.oracle.protocol import Evidence, fault_of, judge, majority, request_of, unscored
@@ -83,6 +84,9 @@ class WarmOracle:
     health_s: float = 2.0
     start_timeout_s: float = 120.0
 
+    def __post_init__(self) -> None:
+        hold_to_limits(self)
+
     # -- what a backend adds ---------------------------------------------------------------------
 
     def check(self) -> str | None:
@@ -111,8 +115,8 @@ class WarmOracle:
     # -- the port --------------------------------------------------------------------------------
 
     def start(self, workers: int) -> None:
-        if self.runs < 1 or self.concurrency < 1 or workers < 1:
-            raise ConfigError("oracle.runs, oracle.concurrency and workers must be at least 1")
+        if workers < 1:
+            raise ConfigError(f"gradings need at least one worker; got {workers}")
         with self._lock:
             width = min(workers, self.concurrency)
             self.reap()

@@ -67,6 +67,8 @@ class Confined:
         for name, value in (*asked.items(), ("disk", self.disk_mb)):
             if value < 0:
                 raise ConfigError(f"sandbox {self.name}: the limit '{name}' is negative; 0 leaves it unlimited")
+        if self.grace_s < 0:
+            raise ConfigError(f"sandbox.grace_s must not be negative; got {self.grace_s}")
         return {"core": 0} | {name: value for name, value in asked.items() if value}
 
     def shared_pins(self) -> dict[str, JSON]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hydra.core.global_hydra import GlobalHydra
 
 from recurve_eval import app, config
-from recurve_eval.errors import ConfigError, UnknownName
+from recurve_eval.__main__ import main
+from recurve_eval.errors import EXIT_USAGE, ConfigError, UnknownName
 
 pytestmark = pytest.mark.usefixtures("composing")
 
@@ -85,6 +87,56 @@ def test_known_keys_are_those_of_the_chosen_options(words: list[str], said: str)
 def test_a_new_entry_of_a_mapping_is_added_with_a_plus() -> None:
     words = ["task=harbor", "task.path=x", r"+task.bases={python\:3.11: recipe:python-repo}"]
     assert app.compose(words)["task"]["bases"] == {"python:3.11": "recipe:python-repo"}
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("seed=range(0,0)", "'seed=range(0,0)' holds no choice"),
+        ("seed=range(0,5,-1)", "holds no choice"),
+        ("arm=glob(Z*)", "Known: arm=A0"),
+        ("oracle.runs=-1", "oracle.runs must be positive"),
+        ("oracle.runs=0", "oracle.runs must be positive"),
+        ("oracle.memory_mb=-1", "oracle.memory_mb must be positive"),
+        ("oracle.start_timeout_s=nan", "oracle.start_timeout_s must be a finite number"),
+        ("sandbox.grace_s=-1", "sandbox.grace_s must not be negative"),
+        ("sandbox.grace_s=inf", "sandbox.grace_s must be a finite number"),
+        ("spend.max_usd=nan", "spend.max_usd must be a finite number"),
+        ("tracking.timeout_s=nan", "tracking.timeout_s must be a finite number"),
+        ("oracle.restarts=-1", "oracle.restarts must not be negative"),
+    ],
+)
+def test_a_study_that_cannot_run_is_refused_before_it_is_planned(override: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        app.build_study([override, "task.select=[slugify]"])
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["budget.walls=3"], "Did you mean 'budget.wall_s'?"),
+        (["run.worker=2"], "Did you mean 'run.workers'?"),
+        (["agent=command", "agent.argvs=[x]"], "Did you mean 'agent.argv'?"),
+        (["agent=command,replay", "agent.submission=x"], "unknown key 'agent.submission'"),
+        (["gate/check=ci"], "Did you mean 'gate/checks'?"),
+    ],
+)
+def test_the_command_line_guesses_a_misspelt_key(
+    overrides: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    GlobalHydra.instance().clear()
+    assert main(["plan", *overrides]) == EXIT_USAGE
+    assert said in capsys.readouterr().err
+
+
+def test_only_keys_of_the_same_group_are_offered() -> None:
+    with pytest.raises(UnknownName) as caught:
+        app.compose(["agent=command", "agent.argvs=[x]"])
+    assert "agent.argv" in caught.value.known
+    assert {key.split(".")[0] for key in caught.value.known} == {"agent"}
+    assert "agent.skill" not in caught.value.known
 
 
 def test_an_unreadable_override_is_named() -> None:
