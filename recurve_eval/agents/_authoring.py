@@ -121,7 +121,9 @@ def probe_text(good: Iterable[Files]) -> str:
 
 
 def _rewritten(files: Files) -> Iterable[Files]:
-    return [rewrite.files for rewrite in rewrites(files)]
+    """The work rewritten once and twice: what is judged may be a rewrite already, and hardening rewrites it again."""
+    once = [rewrite.files for rewrite in rewrites(files)]
+    return [*once, *(again.files for each in once for again in rewrites(each))]
 
 
 def _no_rewrites(files: Files) -> Iterable[Files]:
