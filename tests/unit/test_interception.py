@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from recurve_eval.agents._authoring import fingerprint, probe_text
+from recurve_eval.analysis.encode import plain
 from recurve_eval.benchmarks.demo import DemoBenchmark
 from recurve_eval.benchmarks.pairs import Pairs
 from recurve_eval.cli.intercept import _options
@@ -18,12 +19,14 @@ from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.interception.authorship import RecordedChecks, check_files, given_part, hollow
 from recurve_eval.interception.blindspots import of_models, of_reviews, read_reviews
 from recurve_eval.interception.curves import curves
+from recurve_eval.interception.figures import efficacy
 from recurve_eval.interception.items import GOOD, RECORDED, SEEDED, Item, distinct, standing
 from recurve_eval.interception.layers import Layers
 from recurve_eval.interception.matrix import by_layer, matrix
 from recurve_eval.interception.records import read_recordings
 from recurve_eval.interception.rows import Decision
 from recurve_eval.interception.sources import KnownBadSource, MutantSource, operator_of
+from recurve_eval.interception.text import _curves
 from recurve_eval.mutation.rewrites import rewrites
 from recurve_eval.stats import is_defined
 
@@ -266,6 +269,17 @@ def test_fuzz_finds_weak_claims_out_as_often_as_every_draw_would() -> None:
         draws = list(itertools.combinations(verdicts, m))
         refused = [sum(not v for v in d) > 0.25 * m for d in draws]
         assert found[m]["tpr"].value == pytest.approx(sum(refused) / len(draws))
+
+
+def test_a_curve_says_how_many_tasks_each_point_stands_on_and_counts_in_whole_numbers() -> None:
+    decided = [
+        decision(f"{task}/{n}", "+probes", "blocked") for task, size in (("a", 3), ("b", 2)) for n in range(size)
+    ]
+    data = {"benchmark": "b", "source": "s", "curves": plain(curves(decided, 0, 200)), "curves_of": "+probes"}
+    points = [line for line in _curves(data) if line.startswith(("| 1 |", "| 2 |"))]
+    assert ["2 tasks" in points[0], "1 task" in points[1]] == [True, True]
+    for ax in efficacy(data).axes:
+        assert all(float(tick).is_integer() for tick in ax.get_xticks())
 
 
 # -- pairs ----------------------------------------------------------------------------------------
