@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from recurve_eval.agents._authoring import fingerprint, probe_text
+from recurve_eval.agents._authoring import claims_files, fingerprint, probe_text
 from recurve_eval.analysis.encode import plain
 from recurve_eval.benchmarks.demo import DemoBenchmark
 from recurve_eval.benchmarks.pairs import Pairs
@@ -153,8 +153,11 @@ def test_a_scripted_probe_accepts_right_work_that_was_rewritten_twice() -> None:
     for task_id in benchmark.task_ids():
         answers = benchmark.solutions(task_id)
         probe = probe_text([answers.canonical])
+        claims = claims_files(answers, benchmark.task(task_id).public, "honest", lambda bad: True)
+        stated = claims[".recurve/probes/solves.py"].decode()
         twice = [again.files for once in rewrites(answers.canonical) for again in rewrites(once.files)]
-        assert all(fingerprint(files, sorted(answers.canonical)) in probe for files in twice)
+        prints = [fingerprint(files, sorted(answers.canonical)) for files in twice]
+        assert all(each in probe and each in stated for each in prints)
 
 
 # -- reviewers ------------------------------------------------------------------------------------
