@@ -77,7 +77,8 @@ def claims_files(
         probe = _probe([b.files for b in wrong], [right], False, variants)
         traps = {"as_written": right}
     else:
-        good = [answers.canonical, *(b.files for b in missed)]
+        # Right work may be a rewrite already when it is judged, and hardening rewrites it once more.
+        good = [answers.canonical, *variants(answers.canonical), *(b.files for b in missed)]
         bad = [b.files for b in caught] + [dict(stub), _nothing(answers)]
         probe = _SIMPLE[style] if style in _SIMPLE else _probe(good, bad, style == "lenient", variants)
         traps = {b.kind.replace(" ", "_").replace("/", "_"): dict(b.files) for b in caught[:2]}
@@ -116,8 +117,8 @@ def _nothing(answers: Solutions) -> dict[str, bytes]:
 
 
 def probe_text(good: Iterable[Files]) -> str:
-    """A probe that accepts these solutions, and their rewrites, and nothing else."""
-    return _probe(good, [], False, _rewritten)
+    """A probe that accepts these solutions, their rewrites and the rewrites of those, and nothing else."""
+    return _probe([one for files in good for one in (files, *_rewritten(files))], [], False, _rewritten)
 
 
 def _rewritten(files: Files) -> Iterable[Files]:

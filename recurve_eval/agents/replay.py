@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -82,7 +83,7 @@ class ReplayAgent:
         data = self._bytes
         try:
             text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
-        except (OSError, EOFError, UnicodeDecodeError) as error:
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise ConfigError(f"{self.submissions} is neither UTF-8 JSONL nor a gzip of it: {error}") from None
         recorded: dict[tuple[str, int], tuple[str, bytes, tuple[str, ...]]] = {}
         for number, line in enumerate(text.split("\n"), 1):
@@ -108,6 +109,9 @@ class ReplayAgent:
             value = row.get(name) if isinstance(row, dict) else None
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise ConfigError(f"{where}: '{name}' must be {kind.__name__}; got {value!r}")
+        for name in ("task_id", "model"):
+            if row[name] != row[name].encode("utf-8", "replace").decode():
+                raise ConfigError(f"{where}: '{name}' is not text (it holds half of a surrogate pair)")
         solution = row["solution"].encode("utf-8", "surrogatepass")
         checks = row.get("authored_checks") or []
         if not isinstance(checks, list) or not all(isinstance(check, str) for check in checks):

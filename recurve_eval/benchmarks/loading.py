@@ -100,6 +100,10 @@ def text_field(record: dict[str, JSON], key: str, source: str, line: int) -> str
         raise ConfigError(f"{source}, line {line}: '{key}' {what}")
     if not value.strip():
         raise ConfigError(f"{source}, line {line}: '{key}' is empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{source}, line {line}: '{key}' is not text (it holds half of a surrogate pair)") from None
     return value
 
 

@@ -164,16 +164,23 @@ def _tests_of(place: Path, stem: str) -> Any:
         if (place / name).is_file():
             return [c for _, c in _json_lines(place / name)]
     if (place / f"{stem}.py").is_file():
-        return (place / f"{stem}.py").read_text(encoding="utf-8")
+        return _text(place / f"{stem}.py")
     return None
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+
+
 def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(_text(path).splitlines(), start=1):
         if line.strip():
             try:
                 yield number, json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ConfigError(f"{path}:{number}: not JSON: {error}") from None
 
 
@@ -181,13 +188,20 @@ def _of_lines(place: Path) -> Iterator[Pair]:
     for number, record in records(read_content(place), str(place)):
         where = f"{place}, line {number}"
         name, buggy, correct = (text_field(record, key, str(place), number) for key in ("id", "buggy", "correct"))
-        entry = record.get("entry_point", name)
-        yield _pair(name, str(entry), buggy.encode(), correct.encode(), record.get("tests"), where)
+        entry = text_field({"entry_point": name, **record}, "entry_point", str(place), number)
+        tests = record.get("tests")
+        if isinstance(tests, str):
+            tests = text_field(record, "tests", str(place), number)
+        yield _pair(name, entry, buggy.encode(), correct.encode(), tests, where)
 
 
 def _cases(tests: Any, where: str) -> tuple[Any, ...]:
     if not isinstance(tests, list) or not tests or not all(isinstance(t, list) and len(t) == 2 for t in tests):
         raise ConfigError(f"{where}: tests must be pairs of [arguments, expected], or a module with check(candidate)")
+    try:
+        json.dumps(tests, allow_nan=False)
+    except ValueError:
+        raise ConfigError(f"{where}: a test has a number that is not finite, which no JSON value equals") from None
     return tuple((t[0] if isinstance(t[0], list) else [t[0]], t[1]) for t in tests)
 
 

@@ -24,7 +24,7 @@ examples:
   recurve-eval intercept task=demo source=known_bad
   recurve-eval intercept task=humaneval source=mutants claims=recorded claims.path=FILE source.count=20
   recurve-eval intercept task=humaneval source=recorded 'source.paths=[A.jsonl.gz,B.jsonl.gz]' layers.names=[ci]
-  recurve-eval intercept source=replay source.run=outputs/STUDY/HASH claims=stored layers=arms
+  recurve-eval intercept replay=outputs/STUDY/HASH 'layers.names=[A0,A1]'
   recurve-eval intercept --reviews reviews.jsonl
 
 exit codes: 0 done, 2 configuration, 3 refused, 4 done but some decisions or gradings failed, 130 interrupted.
@@ -56,7 +56,17 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--full", action="store_true", help="print the whole report, not its first tables")
     parser.add_argument("--config-dir", help="a directory of your own options, searched after the shipped ones")
     options = parser.parse_args(arguments)
-    return options, list(options.overrides)
+    return options, [word for given in options.overrides for word in _spelt_out(given, options.overrides)]
+
+
+def _spelt_out(word: str, given: Sequence[str]) -> list[str]:
+    """``replay=RUN`` as the choices that it stands for, but for those that were made; any other word as it is."""
+    key, _, run = word.partition("=")
+    if key != "replay":
+        return [word]
+    chosen = {other.partition("=")[0] for other in given}
+    usual = {"claims": "stored", "layers": "arms"}
+    return ["source=replay", f"source.run={run}", *(f"{k}={v}" for k, v in usual.items() if k not in chosen)]
 
 
 def _reviews(options: argparse.Namespace, overrides: list[str]) -> int:

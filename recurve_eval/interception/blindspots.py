@@ -9,7 +9,7 @@ from typing import Any
 
 from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.interception.items import DEFECT, RECORDED, UNSCORED
-from recurve_eval.interception.records import field, json_lines
+from recurve_eval.interception.records import json_lines, text
 from recurve_eval.interception.rows import PASSED, Decision
 from recurve_eval.stats import MissCorrelation, PairedTable, miss_correlation
 
@@ -33,14 +33,17 @@ def read_reviews(paths: Sequence[str]) -> list[Review]:
     """Reviews on record: JSONL with item, reviewer, model, verdict and truth; ``task`` groups items where it is given.
 
     Verdict and truth are ``pass`` or ``fail`` (or accept, approve, good; reject, bad). Raises ConfigError naming the
-    line, also where one reviewer judges an item twice or two lines disagree on an item's truth.
+    line, also where one reviewer judges an item twice or two lines disagree on an item's truth or task.
     """
     found: dict[tuple[str, str], Review] = {}
     truth: dict[str, bool] = {}
+    tasks: dict[str, str] = {}
     for path in paths:
         for where, row in json_lines(path):
-            item, reviewer, model = (field(row, name, str, where) for name in ("item", "reviewer", "model"))
-            task = field(row, "task", str, where) if "task" in row else item
+            item, reviewer, model = (text(row, name, where) for name in ("item", "reviewer", "model"))
+            task = text(row, "task", where) if "task" in row else item
+            if tasks.setdefault(item, task) != task:
+                raise ConfigError(f"{where}: item '{item}' is of another task than in an earlier line")
             bad = not _word(row, "truth", where)
             if truth.setdefault(item, bad) != bad:
                 raise ConfigError(f"{where}: item '{item}' has another truth than in an earlier line")
@@ -51,7 +54,7 @@ def read_reviews(paths: Sequence[str]) -> list[Review]:
 
 
 def _word(row: dict[str, Any], name: str, where: str) -> bool:
-    word = field(row, name, str, where).lower()
+    word = text(row, name, where).lower()
     if word not in ACCEPTS | REJECTS:
         raise UnknownName(name, word, ACCEPTS | REJECTS, where)
     return word in ACCEPTS

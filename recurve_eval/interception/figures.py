@@ -69,6 +69,8 @@ def efficacy(data: Data) -> Any:
     """Detection against the number of checks, traps and fuzz mutants."""
     if not data["curves"]:
         return None
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = _figure(len(data["curves"]), 3.4 * len(data["curves"]), 3.2)
     for ax, (key, points) in zip(axes, data["curves"].items(), strict=True):
         what, _, *columns = TITLES[key]
@@ -80,6 +82,7 @@ def efficacy(data: Data) -> Any:
             for k, interval in spread:
                 ax.plot([k, k], [interval["low"], interval["high"]], color=colour, linewidth=0.8)
         ax.set_xlabel(what)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_ylim(-0.03, 1.03)
         ax.legend(fontsize=7, frameon=False)
     figure.suptitle(f"{data['benchmark']}, {data['source']}: efficacy of {data['curves_of']}", x=0.01, ha="left",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,6 @@ from typing import Any
 
 from recurve_eval.domain import JSON
 from recurve_eval.errors import ConfigError
-
-FIELDS: dict[str, type] = {"task_id": str, "attempt": int, "model": str, "solution": str}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ def json_lines(path: str) -> Iterator[tuple[str, Any]]:
         raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
     try:
         text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is neither UTF-8 JSONL nor a gzip of it: {error}") from None
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -57,14 +56,24 @@ def field(row: dict[str, Any], name: str, kind: type, where: str) -> Any:
     return value
 
 
+def text(row: dict[str, Any], name: str, where: str) -> str:
+    """A field that is a string and can be written down again. Raises ConfigError."""
+    value: str = field(row, name, str, where)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{where}: '{name}' is not text (it holds half of a surrogate pair)") from None
+    return value
+
+
 def read_recordings(paths: Sequence[str]) -> list[Recording]:
     """Every line of the files. Raises ConfigError on a bad line and where one attempt stands twice."""
     found: dict[tuple[str, str, int], Recording] = {}
     for path in paths:
         for where, row in json_lines(path):
-            values = {name: field(row, name, kind, where) for name, kind in FIELDS.items()}
-            solution = values.pop("solution").encode("utf-8", "surrogatepass")
-            record = Recording(**values, solution=solution, checks=_checks(row, where))
+            solution = field(row, "solution", str, where).encode("utf-8", "surrogatepass")
+            task_id, model = text(row, "task_id", where), text(row, "model", where)
+            record = Recording(task_id, model, field(row, "attempt", int, where), solution, _checks(row, where))
             key = (record.model, record.task_id, record.attempt)
             if key in found:
                 raise ConfigError(f"{where}: {key[0]}'s attempt {key[2]} at task {key[1]} stands twice")

@@ -197,7 +197,10 @@ def _curves(data: Data) -> list[str]:
     if not data["curves"]:
         return []
     lines = [f"## Efficacy of {name(data['curves_of'])}", "",
-             "Expectations over every choice that could have been made, from the decisions above.", ""]  # fmt: skip
+             "Expectations over every choice that could have been made, from the decisions above. A point stands on",
+             "the tasks that have so many to choose from: where their number falls along a curve, the tasks change.",
+             "Checks weigh every item alike; traps and fuzz mutants, chosen for a task, weigh every task alike.",
+             ""]  # fmt: skip
     for key, points in data["curves"].items():
         what, title, *columns = TITLES[key]
         rows = [[str(p["k"]), *(_share(p[c]) for c, _ in columns)] for p in points]
@@ -210,7 +213,7 @@ def _share(e: Any) -> str:
         return "undefined"
     interval = e["interval"]
     ends = f" [{100 * interval['low']:.1f}, {100 * interval['high']:.1f}]" if defined(interval) else " (no interval)"
-    return f"{100 * e['value']:.1f}%{ends}"
+    return f"{100 * e['value']:.1f}%{ends}, {plural(e['n'], 'task')}"
 
 
 def _lists(data: Data) -> list[str]:

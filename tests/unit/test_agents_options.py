@@ -213,7 +213,8 @@ def test_pins_name_the_bytes_and_the_model_filters(place: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     ["{", "[]", "3", json.dumps(row() | {"attempt": "0"}), json.dumps(row() | {"attempt": True}),
-     json.dumps(row() | {"solution": None}), json.dumps({"task_id": "t"})],
+     json.dumps(row() | {"solution": None}), json.dumps({"task_id": "t"}),
+     json.dumps(row("\ud800")), json.dumps(row(model="\ud800"))],
 )  # fmt: skip
 def test_a_bad_line_is_named(place: Path, line: str) -> None:
     agent = ReplayAgent(submissions=recorded(place, row("t/0"), line))
@@ -223,7 +224,10 @@ def test_a_bad_line_is_named(place: Path, line: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(place: Path) -> None:
-    for path, content in [("gone", None), ("half.gz", gzip.compress(b"x" * 999)[:-9]), ("latin", b"\xe9\n")]:
+    damaged = bytearray(gzip.compress(b"{}\n" * 50))
+    damaged[10] ^= 0xFF
+    cut = gzip.compress(b"x" * 999)[:-9]
+    for path, content in [("gone", None), ("half.gz", cut), ("damaged.gz", bytes(damaged)), ("latin", b"\xe9\n")]:
         if content is not None:
             (place / path).write_bytes(content)
         assert path in (ReplayAgent(submissions=str(place / path)).check() or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 from pathlib import Path
@@ -9,18 +10,24 @@ from typing import Any
 
 import pytest
 
+from recurve_eval.agents._authoring import claims_files, fingerprint, probe_text
+from recurve_eval.analysis.encode import plain
 from recurve_eval.benchmarks.demo import DemoBenchmark
 from recurve_eval.benchmarks.pairs import Pairs
+from recurve_eval.cli.intercept import _options
 from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.interception.authorship import RecordedChecks, check_files, given_part, hollow
 from recurve_eval.interception.blindspots import of_models, of_reviews, read_reviews
 from recurve_eval.interception.curves import curves
+from recurve_eval.interception.figures import efficacy
 from recurve_eval.interception.items import GOOD, RECORDED, SEEDED, Item, distinct, standing
 from recurve_eval.interception.layers import Layers
 from recurve_eval.interception.matrix import by_layer, matrix
 from recurve_eval.interception.records import read_recordings
 from recurve_eval.interception.rows import Decision
 from recurve_eval.interception.sources import KnownBadSource, MutantSource, operator_of
+from recurve_eval.interception.text import _curves
+from recurve_eval.mutation.rewrites import rewrites
 from recurve_eval.stats import is_defined
 
 
@@ -88,11 +95,19 @@ def test_an_unknown_layer_is_named_with_the_known_ones() -> None:
 # -- records --------------------------------------------------------------------------------------
 
 
+def damaged_gzip(path: Path) -> Path:
+    packed = bytearray(gzip.compress(b"{}\n" * 50))
+    packed[10] ^= 0xFF
+    path.write_bytes(packed)
+    return path
+
+
 def lines(path: Path, *rows: Any) -> str:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
 
 
+HALF = "\ud800"  # JSON can say it, and no file can hold it
 ROW = {"task_id": "t", "attempt": 0, "model": "m", "solution": "x = 1"}
 
 
@@ -103,12 +118,19 @@ ROW = {"task_id": "t", "attempt": 0, "model": "m", "solution": "x = 1"}
         ([ROW, ROW], ":2: m's attempt 0 at task t stands twice"),
         ([ROW, [1]], ":2: must be an object; got list"),
         ([{**ROW, "authored_checks": "assert"}], ":1: 'authored_checks' must be a list of statements"),
+        ([ROW, {**ROW, "model": HALF}], ":2: 'model' is not text (it holds half of a surrogate pair)"),
+        ([{**ROW, "task_id": HALF}], ":1: 'task_id' is not text"),
     ],
 )
 def test_a_bad_record_is_refused_by_its_line(tmp_path: Path, rows: list[Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         read_recordings([lines(tmp_path / "r.jsonl", *rows)])
     assert message in str(error.value)
+
+
+def test_a_damaged_gzip_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"r\.jsonl\.gz is neither UTF-8 JSONL nor a gzip of it"):
+        read_recordings([str(damaged_gzip(tmp_path / "r.jsonl.gz"))])
 
 
 def test_a_file_of_checks_without_checks_is_refused(tmp_path: Path) -> None:
@@ -124,6 +146,18 @@ def test_checks_lean_on_what_the_prompt_gives_and_their_trap_returns_none() -> N
     task = benchmark.task(next(iter(benchmark.task_ids())))
     files = check_files(task, ("assert True",))
     assert files[f".recurve/traps/none/{task.capture.paths[0]}"] != task.public[task.capture.paths[0]]
+
+
+def test_a_scripted_probe_accepts_right_work_that_was_rewritten_twice() -> None:
+    benchmark = DemoBenchmark()
+    for task_id in benchmark.task_ids():
+        answers = benchmark.solutions(task_id)
+        probe = probe_text([answers.canonical])
+        claims = claims_files(answers, benchmark.task(task_id).public, "honest", lambda bad: True)
+        stated = claims[".recurve/probes/solves.py"].decode()
+        twice = [again.files for once in rewrites(answers.canonical) for again in rewrites(once.files)]
+        prints = [fingerprint(files, sorted(answers.canonical)) for files in twice]
+        assert all(each in probe and each in stated for each in prints)
 
 
 # -- reviewers ------------------------------------------------------------------------------------
@@ -150,6 +184,8 @@ def test_recorded_reviewers_are_correlated_over_bad_items_alone(tmp_path: Path) 
         ([review("b", "a", "maybe")], "unknown verdict 'maybe'"),
         ([review("b", "a", "pass"), review("b", "a", "fail")], "judges item 'b' twice"),
         ([review("b", "a", "pass"), review("b", "z", "fail", "pass")], "has another truth"),
+        ([review("b", "a", "pass"), {**review("b", "z", "fail"), "task": "t"}], "is of another task"),
+        ([review("b", HALF, "pass")], "'reviewer' is not text"),
     ],
 )
 def test_reviews_that_contradict_themselves_are_refused(tmp_path: Path, rows: list[Any], message: str) -> None:
@@ -238,6 +274,17 @@ def test_fuzz_finds_weak_claims_out_as_often_as_every_draw_would() -> None:
         assert found[m]["tpr"].value == pytest.approx(sum(refused) / len(draws))
 
 
+def test_a_curve_says_how_many_tasks_each_point_stands_on_and_counts_in_whole_numbers() -> None:
+    decided = [
+        decision(f"{task}/{n}", "+probes", "blocked") for task, size in (("a", 3), ("b", 2)) for n in range(size)
+    ]
+    data = {"benchmark": "b", "source": "s", "curves": plain(curves(decided, 0, 200)), "curves_of": "+probes"}
+    points = [line for line in _curves(data) if line.startswith(("| 1 |", "| 2 |"))]
+    assert ["2 tasks" in points[0], "1 task" in points[1]] == [True, True]
+    for ax in efficacy(data).axes:
+        assert all(float(tick).is_integer() for tick in ax.get_xticks())
+
+
 # -- pairs ----------------------------------------------------------------------------------------
 
 
@@ -263,6 +310,10 @@ def test_pairs_come_from_a_directory_and_from_lines_alike(tmp_path: Path) -> Non
         ({"correct": "def other(x):\n    pass\n"}, "does not define twice()"),
         ({"correct": "def twice(:"}, "not Python"),
         ({"buggy": 3}, "buggy"),
+        ({"buggy": HALF}, "'buggy' is not text"),
+        ({"tests": f"def check(candidate):\n    '{HALF}'\n"}, "'tests' is not text"),
+        ({"tests": [[[1], float("nan")]]}, "not finite"),
+        ({"entry_point": 5}, "'entry_point' must be a string"),
     ],
 )
 def test_a_bad_pair_is_refused_by_its_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -271,3 +322,26 @@ def test_a_bad_pair_is_refused_by_its_line(tmp_path: Path, change: dict[str, Any
         Pairs(path=lines(tmp_path / "p.jsonl", {**record, **change})).pins()
     assert message in str(error.value)
     assert "line 1" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["twice.json", "twice.py"])
+def test_tests_of_a_pair_that_are_no_text_are_refused_by_their_file(tmp_path: Path, name: str) -> None:
+    for part in ("buggy", "correct", "tests"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "twice.py").write_text("def twice(x):\n    return x\n")
+    (tmp_path / "tests" / "twice.py").unlink()
+    (tmp_path / "tests" / name).write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=f"cannot read .*tests/{name}"):
+        Pairs(path=str(tmp_path)).pins()
+
+
+def test_replay_is_short_for_its_choices_but_for_those_that_were_made() -> None:
+    assert _options(["replay=RUN", "layers.names=[A0]"])[1] == [
+        "source=replay", "source.run=RUN", "claims=stored", "layers=arms", "layers.names=[A0]",
+    ]  # fmt: skip
+    assert _options(["replay=RUN", "claims=none"])[1] == [
+        "source=replay",
+        "source.run=RUN",
+        "layers=arms",
+        "claims=none",
+    ]
