@@ -190,8 +190,8 @@ def test_work_cannot_change_while_claims_are_written(tmp_path: Path, walls: str)
         assert findings[-1].verdict is GREEN
         assert (cell.workspace / "solution.py").read_bytes() == STUB
         assert not (cell.workspace / "more.py").exists()
-        if walls == "process":
-            assert cell.record.violations == ["author: more.py", "author: solution.py"]
+        met = ["author: more.py", "author: solution.py"] if walls == "process" else []
+        assert cell.record.violations == met, "where there is a mount nothing was there to be restored"
 
 
 def test_without_a_boundary_a_weakened_probe_ships_and_is_on_record(tmp_path: Path) -> None:
