@@ -121,7 +121,11 @@ def explain(error: Exception, words: Sequence[str] = ()) -> ConfigError:
         return UnknownName("option", f"{group}={name}", [f"{group}={o}" for o in error.options], extra)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = lines[0] if lines else type(error).__name__
-    if isinstance(error, (yaml.YAMLError, UnicodeDecodeError, RecursionError)):
+    if isinstance(error, UnicodeDecodeError):
+        places = [str(p) for d in (*_config_dirs(words), conf_dir()) for p in _holding(d, error.object)]
+        where = ", ".join(places) or "a configuration file"
+        return ConfigError(f"{where} cannot be read: {' '.join(lines)[:400]}; save it as UTF-8")
+    if isinstance(error, (yaml.YAMLError, RecursionError)):
         return ConfigError(f"a configuration file cannot be read: {' '.join(lines)[:400]}")
     if isinstance(error, OverrideParseException):
         return ConfigError(f"cannot read the override '{error.override}': {message}")
@@ -141,17 +145,29 @@ def _known_keys(words: Sequence[str]) -> list[str]:
     chosen = [found["choice"] for word in words if (found := _CHOICE.fullmatch(word))]
     # Hydra's own command line has put its state away before its error arrives here.
     with nullcontext() if GlobalHydra.instance().is_initialized() else initialised():
-        tree = OmegaConf.to_container(_composable(chosen), resolve=False)
+        tree = OmegaConf.to_container(_composable(chosen, _config_dirs(words)), resolve=False)
     keys = [key for key, _ in cfg.leaves(tree) if "_target_" not in key]
     slots = [f"gate/{slot}" for slot in cfg.GATE_SLOTS]
     return [*keys, *cfg.ADAPTERS, *slots, "model", "budget", "arm", "analysis", "experiment"]
 
 
-def _composable(words: Sequence[str]) -> DictConfig:
+def _composable(words: Sequence[str], places: Sequence[Path]) -> DictConfig:
+    found = ",".join(f"'file://{place.absolute()}'" for place in places)
     try:
-        return hydra.compose(CONFIG_NAME, list(words))
+        return hydra.compose(CONFIG_NAME, [f"hydra.searchpath=[{found}]", *words] if found else list(words))
     except UNREADABLE:
         return hydra.compose(CONFIG_NAME)
+
+
+def _config_dirs(words: Sequence[str]) -> list[Path]:
+    """The user's own directories of options on this command line."""
+    flags = ("--config-dir", "-cd")
+    apart = [Path(after) for word, after in itertools.pairwise(words) if word in flags]
+    return apart + [Path(word.split("=", 1)[1]) for word in words if word.startswith(tuple(f"{f}=" for f in flags))]
+
+
+def _holding(place: Path, content: bytes) -> list[Path]:
+    return [path for path in sorted(place.rglob("*.yaml")) if path.is_file() and content in path.read_bytes()]
 
 
 def points_of(overrides: list[str], params: Mapping[str, Any] | None = None) -> Iterable[Point]:
