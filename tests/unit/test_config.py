@@ -81,6 +81,8 @@ def test_an_unknown_option_lists_the_known_ones() -> None:
         ("sandbox.grace_s=-1", "sandbox.grace_s must not be negative"),
         ("sandbox.grace_s=inf", "sandbox.grace_s must be a finite number"),
         ("spend.max_usd=nan", "spend.max_usd must be a finite number"),
+        ("tracking.uri=htps://tracker.example", "Did you mean 'https'?"),
+        ("tracking.timeout_s=-1", "tracking.timeout_s must be above 0"),
         ("tracking.timeout_s=nan", "tracking.timeout_s must be a finite number"),
         ("oracle.restarts=-1", "oracle.restarts must not be negative"),
     ],
