@@ -92,6 +92,7 @@ def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = Non
         adapters.append(parts)
         envs.append(maker.env(parts))
     shared = agreed([c.config for c in conditions], points)
+    maker.make(shared["tracking"])  # refuses what it cannot be before anything is written; the mirror makes its own
     plan = Plan(conditions, shared["study"], shared["analysis"])
     refuse_contamination(conditions, points)
     hold_to_pins(plan, shared["pins"], envs)

@@ -113,7 +113,7 @@ def _compose(overrides: list[str]) -> DictConfig:
         ) from None
 
 
-def explain(error: Exception, overrides: Iterable[str] = ()) -> ConfigError:
+def explain(error: Exception, overrides: Sequence[str] = ()) -> ConfigError:
     """Hydra's error as one of ours: what is wrong, the known choices, a guess.
 
     ``overrides`` are the ones that could not be composed: the options that they choose decide which keys are known.
@@ -128,7 +128,11 @@ def explain(error: Exception, overrides: Iterable[str] = ()) -> ConfigError:
         return UnknownName("option", f"{group}={name}", [f"{group}={o}" for o in error.options], extra)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = lines[0] if lines else type(error).__name__
-    if isinstance(error, (yaml.YAMLError, UnicodeDecodeError, RecursionError)):
+    if isinstance(error, UnicodeDecodeError):
+        places = [str(p) for d in (*_config_dirs(overrides), conf_dir()) for p in _holding(d, error.object)]
+        where = ", ".join(places) or "a configuration file"
+        return ConfigError(f"{where} cannot be read: {' '.join(lines)[:400]}; save it as UTF-8")
+    if isinstance(error, (yaml.YAMLError, RecursionError)):
         return ConfigError(f"a configuration file cannot be read: {' '.join(lines)[:400]}")
     if isinstance(error, OverrideParseException):
         return ConfigError(f"cannot read the override '{error.override}': {message}")
@@ -137,7 +141,7 @@ def explain(error: Exception, overrides: Iterable[str] = ()) -> ConfigError:
     return ConfigError(message)
 
 
-def _unknown(key: str, remedy: str, words: Iterable[str]) -> ConfigError:
+def _unknown(key: str, remedy: str, words: Sequence[str]) -> ConfigError:
     # Hydra's own command line has put its state away before its error arrives here.
     with nullcontext() if GlobalHydra.instance().is_initialized() else initialised():
         tree = _composable(words)
@@ -153,13 +157,25 @@ def _unknown(key: str, remedy: str, words: Iterable[str]) -> ConfigError:
 _CHOICE = re.compile(r"\+?(?P<choice>[a-z_/]+=[\w-]+)(,.*)?")
 
 
-def _composable(words: Iterable[str]) -> DictConfig:
+def _composable(words: Sequence[str]) -> DictConfig:
     """The configuration of the options that are chosen, the first of each axis, as far as it can be had."""
     chosen = [found["choice"] for word in words if (found := _CHOICE.fullmatch(word))]
+    places = ",".join(f"'file://{place.absolute()}'" for place in _config_dirs(words))
     try:
-        return hydra.compose(CONFIG_NAME, chosen)
+        return hydra.compose(CONFIG_NAME, [f"hydra.searchpath=[{places}]", *chosen] if places else chosen)
     except UNREADABLE:
         return hydra.compose(CONFIG_NAME)
+
+
+def _config_dirs(words: Sequence[str]) -> list[Path]:
+    """The user's own directories of options on this command line."""
+    flags = ("--config-dir", "-cd")
+    apart = [Path(after) for word, after in itertools.pairwise(words) if word in flags]
+    return apart + [Path(word.split("=", 1)[1]) for word in words if word.startswith(tuple(f"{f}=" for f in flags))]
+
+
+def _holding(place: Path, content: bytes) -> list[Path]:
+    return [path for path in sorted(place.rglob("*.yaml")) if path.is_file() and content in path.read_bytes()]
 
 
 def points_of(overrides: list[str], params: Mapping[str, Any] | None = None) -> Iterable[Point]:

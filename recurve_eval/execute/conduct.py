@@ -98,8 +98,8 @@ def conduct(study: Study, launch: Launch = run_pool, watch: Callable[[Run], Any]
     preflight(study.adapters)
     with Run(study, workers_of(study)) as run:
         _announce(run)
+        follower = Follower.start(run.dir)
         try:
-            follower = Follower.start(run.dir)
             with Progress(run, study.config["run"]["progress"]) as progress:
 
                 def look() -> None:

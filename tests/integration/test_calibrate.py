@@ -439,6 +439,7 @@ def test_attack_prints_each_exploit_and_ends_with_counts(say: Say, bwrap: None) 
 
 
 def test_the_demo_is_proven_behind_bubblewrap(say: Say, tmp_path: Path, bwrap: None) -> None:
-    done = say("calibrate", "task=demo", "oracle=bubblewrap", "calibrate.runs=1", "task.select={n: 4, seed: 1}")
+    done = say("calibrate", "task=demo", "oracle=bubblewrap", "calibrate.runs=1", "task.select={n: 4, seed: 1}",
+               f"run.outputs={tmp_path}")  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sensitivity  4/4 = 100.0%" in done.stdout

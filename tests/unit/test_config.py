@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from recurve_eval import app, config
 from recurve_eval.__main__ import main
 from recurve_eval.errors import EXIT_USAGE, ConfigError, UnknownName
+from recurve_eval.resources import conf_dir
 
 pytestmark = pytest.mark.usefixtures("composing")
 
@@ -102,6 +105,8 @@ def test_a_new_entry_of_a_mapping_is_added_with_a_plus() -> None:
         ("sandbox.grace_s=-1", "sandbox.grace_s must not be negative"),
         ("sandbox.grace_s=inf", "sandbox.grace_s must be a finite number"),
         ("spend.max_usd=nan", "spend.max_usd must be a finite number"),
+        ("tracking.uri=htps://tracker.example", "Did you mean 'https'?"),
+        ("tracking.timeout_s=-1", "tracking.timeout_s must be above 0"),
         ("tracking.timeout_s=nan", "tracking.timeout_s must be a finite number"),
         ("oracle.restarts=-1", "oracle.restarts must not be negative"),
     ],
@@ -129,6 +134,23 @@ def test_the_command_line_guesses_a_misspelt_key(
     GlobalHydra.instance().clear()
     assert main(["plan", *overrides]) == EXIT_USAGE
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--config-dir {}", "--config-dir={}"])
+def test_an_option_of_the_users_own_is_explained_like_a_shipped_one(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    GlobalHydra.instance().clear()
+    (tmp_path / "agent").mkdir()
+    shipped = (conf_dir() / "agent" / "command.yaml").read_text()
+    (tmp_path / "agent" / "mine.yaml").write_text(shipped)
+    (tmp_path / "agent" / "latin.yaml").write_bytes(b"# caf\xe9\n" + shipped.encode())
+    flags = flag.format(tmp_path).split()
+    assert main(["plan", *flags, "agent=mine", "agent.argvs=[x]"]) == EXIT_USAGE
+    assert "Did you mean 'agent.argv'?" in capsys.readouterr().err
+    assert main(["plan", *flags, "agent=latin"]) == EXIT_USAGE
+    assert f"{tmp_path}/agent/latin.yaml cannot be read" in capsys.readouterr().err
 
 
 def test_only_keys_of_the_same_group_are_offered() -> None:

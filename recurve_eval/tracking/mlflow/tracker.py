@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from recurve_eval import provenance
 from recurve_eval.domain import JSON
-from recurve_eval.errors import ConfigError, InfraError
+from recurve_eval.errors import ConfigError, InfraError, UnknownName
 from recurve_eval.tracking.encoding import (
     CELL_TAG,
     KIND_TAG,
@@ -30,6 +30,7 @@ from recurve_eval.tracking.mlflow.client import SQLITE, connect, experiment_id, 
 from recurve_eval.tracking.mlflow.source import Held, forget_rows, held
 from recurve_eval.tracking.study import Study
 
+SCHEMES = ("databricks", "file", "http", "https", "mssql", "mysql", "postgresql", "sqlite")
 _BATCH = 100  # params that one request may hold
 _CELL_FILES = ("config.yaml", "grade.json", "transcript*")
 
@@ -59,6 +60,9 @@ class MlflowTracker:
     def __post_init__(self) -> None:
         if self.timeout_s <= 0 or self.http_retries < 0:
             raise ConfigError("tracking.timeout_s must be above 0 and tracking.http_retries at least 0")
+        scheme = self.uri.partition("://")[0].partition("+")[0]
+        if "://" in self.uri and scheme not in SCHEMES:
+            raise UnknownName("scheme", scheme, SCHEMES, "tracking.uri")
 
     def open_study(self, run_dir: Path, plan: Mapping[str, JSON]) -> None:
         """Find or create the experiment and the parent run."""
