@@ -166,10 +166,13 @@ class ContainerChild:
                     self._process.kill()
                     self._process.wait()
                     break
-        if not removed:
-            self._engine.remove([self._name])
-            if self._engine.exists(self._name):
+        # Somebody else, a watchdog, may be removing it at this moment: then it is there, and is not to be had.
+        deadline = time.monotonic() + END_SECONDS
+        while not removed and self._engine.exists(self._name):
+            if time.monotonic() > deadline:
                 raise SandboxError(f"container {self._name} cannot be removed")
+            removed += self._engine.remove([self._name])
+            time.sleep(0.05)
 
     def release(self) -> None:
         self._pipes.close_outputs()
