@@ -70,12 +70,12 @@ def _grade_shared(job: dict[str, Any], bench: Bench) -> tuple[report.Ledger, See
 
 def _grade_apart(job: dict[str, Any], bench: Bench) -> tuple[report.Ledger, Seen]:
     made, judge = bench.candidates.child(), bench.verifiers.ready()
-    key = os.urandom(32)
-    ledger = report.Ledger(key)
+    key, challenge = os.urandom(32), os.urandom(8).hex()
+    ledger = report.Ledger(key, challenge)
     status = strays = 0
     try:
         started = _furnish(bench.place.work, job, made)
-        verifiers.begin(judge.ends.line, made.ends.line, key, job)
+        verifiers.begin(judge.ends.line, made.ends.line, {"key": key.hex(), "challenge": challenge}, job)
         reporter = Reporter(judge.ends.line, judge.pid)
         output, timed_out = watch(reporter, [made.ends, judge.ends], ledger, started + job["timeout_s"], bench.host_fd)
     finally:

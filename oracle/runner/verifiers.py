@@ -61,11 +61,11 @@ class Verifiers:
         self._nursery.close()
 
 
-def begin(line: int, candidate: int, key: bytes, job: dict[str, Any]) -> None:
+def begin(line: int, candidate: int, report: dict[str, str], job: dict[str, Any]) -> None:
     """Tell both their jobs, the candidate first, since it has more to do; hand over our end of the line to it."""
     params = job["params"]
     wire.send(candidate, {"module": params["module"], "get": params.get("entry_point"), "timeout_s": job["timeout_s"]})
-    data = wire.frame({"key": key.hex(), **{name: job[name] for name in TOLD}})
+    data = wire.frame({**report, **{name: job[name] for name in TOLD}})
     with socket.socket(fileno=os.dup(line)) as way:
         sent = socket.send_fds(way, [data], [candidate])
     wire.write_all(line, data[sent:])
