@@ -79,7 +79,7 @@ class Run:
     def __exit__(self, *exc: object) -> None:
         try:
             self.bench.close()
-            remove(self.bench.scratch_root)
+            self._remove_workspaces()
         finally:
             self._lock.release()
 
@@ -104,6 +104,10 @@ class Run:
             killed = sandbox.reap(f"{self.bench.family}-")
             if killed:
                 self.bench.events.append("orphans_killed", sandbox=sandbox.name, processes=killed)
+        self._remove_workspaces()
+
+    def _remove_workspaces(self) -> None:
+        """Those of every process that has run cells in this directory, which only its owner may do."""
         for place in Path(tempfile.gettempdir()).glob(f"{self.bench.family}-*"):
             remove(place)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -51,7 +52,12 @@ def execute_job(composed: Any, run_dir: Path) -> None:
     if run_owner(run_dir) is None:
         raise RecurveError(f"{run_dir} has no running owner: start the study with `recurve-eval run`")
     cell = _planned(run_dir, cell_id)
-    _bench(run_dir, cell.condition, text).execute(cell)
+    bench = _bench(run_dir, cell.condition, text)
+    try:
+        bench.execute(cell)
+    finally:
+        with contextlib.suppress(OSError):  # on whichever machine this is; the run's owner cleans up on its own
+            bench.scratch_root.rmdir()
 
 
 @cache

@@ -15,6 +15,7 @@ import pytest
 from recurve_eval.domain import OracleJob, OracleVerdict, Submission, UnscoredReason
 from recurve_eval.errors import OracleError
 from recurve_eval.oracle.bubblewrap import BubblewrapOracle
+from recurve_eval.oracle.owner import Owner
 from recurve_eval.oracle.process import ProcessOracle
 from recurve_eval.oracle.warm import WarmOracle
 from recurve_eval.ports import OracleBackend
@@ -395,10 +396,10 @@ def test_the_env_names_what_can_change_a_verdict(oracle: WarmOracle) -> None:
 
 
 def test_closing_leaves_no_process_and_no_file() -> None:
-    before = set(Path("/dev/shm").glob("recurve-oracle-*"))
+    before = set(Path("/dev/shm").glob(f"{Owner.me().prefix}*"))
     backend = ProcessOracle()
     assert backend.grade(job(GOOD)).verdict is OracleVerdict.PASS
     (pid,) = backend._pools[0].pids()
     backend.close()
     assert not psutil.pid_exists(pid)
-    assert set(Path("/dev/shm").glob("recurve-oracle-*")) - before == set()
+    assert set(Path("/dev/shm").glob(f"{Owner.me().prefix}*")) - before == set()

@@ -148,8 +148,12 @@ def test_analyze_says_so_when_the_tracker_disagrees_and_mirror_repairs(cli: Cli,
 def test_hydras_stock_launchers_give_the_same_rows(cli: Cli, tmp_path: Path, launcher: str) -> None:
     small = (*QUICK, "task.select={n: 2, seed: 1}", "arm=A0,A1")
     assert cli("run", *small, "study.name=local").returncode == 0
-    done = cli("run", *small, "study.name=stock", f"hydra/launcher={launcher}", timeout=300)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    env = {"TMPDIR": str(temporary)}
+    done = cli("run", *small, "study.name=stock", f"hydra/launcher={launcher}", timeout=300, env=env)
     assert done.returncode == 0, done.stderr + done.stdout
+    assert list(temporary.glob("recurve-*")) == [], "no process of any launcher left a workspace"
 
     def verdicts(name: str) -> dict[str, tuple[str, str]]:
         rows = recurve_eval.load(next(tmp_path.glob(f"outputs/{name}/*"))).rows
