@@ -152,7 +152,7 @@ ATTACKS = {
     "claim edited": "sed -i 's/is 6/is something/' .recurve/claims.yaml",
     "probe added": "echo x > .recurve/probes/other.py",
     "mode changed": f"chmod +x {DOUBLES}",
-    "home is a link": "mv .recurve elsewhere; mkdir /tmp/g; ln -s elsewhere .recurve",
+    "home is a link": "mv .recurve elsewhere; ln -s elsewhere .recurve",
     "home removed": "rm -rf .recurve",
     "home is a file": "rm -rf .recurve; echo > .recurve",
     "probe is a link": f"rm {DOUBLES}; ln -s /bin/true {DOUBLES}",
