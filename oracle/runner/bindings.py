@@ -7,13 +7,12 @@ once that one was not written to; only those that were, and all of them elsewher
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import operator
 import types
-from typing import Any, Callable, Iterable
+from typing import Any, Iterable
 
-_WORD = ctypes.sizeof(ctypes.c_void_p)
+from .memory import WORD, Cells, words_of
 
 
 class Bindings:
@@ -21,18 +20,12 @@ class Bindings:
 
     def __init__(self, places: Iterable[tuple[Any, dict[str, Any]]]) -> None:
         self._places = list(places)
-        where = _where()
-        self._namespaces = [_namespace(place) for place, _ in self._places]
-        cells = [_cell(namespace, where) for namespace in self._namespaces] if where is not None else []
-        self._cells: list[Any] = cells if None not in cells else []
-        self._raw: Callable[[Any], bytes] = operator.attrgetter("raw")
-        self._states = list(map(self._raw, self._cells))
+        namespaces = [_namespace(place) for place, _ in self._places]
+        self._states = Cells(namespaces, _where() if all(type(names) is dict for names in namespaces) else None)
 
-    def changed(
-        self, same: Any = operator.is_, equal: Any = operator.eq, each: Any = map, every: Any = all
-    ) -> str | None:
+    def changed(self, same: Any = operator.is_, each: Any = map, every: Any = all) -> str | None:
         """Name one that is bound to something else, or None."""
-        if self._cells and every(each(equal, each(self._raw, self._cells), self._states)):
+        if self._states.same():
             return None
         for place, names in self._places:
             current = vars(place)
@@ -47,10 +40,10 @@ def _namespace(place: Any) -> Any:
     return gc.get_referents(names)[0] if type(names) is types.MappingProxyType else names
 
 
-def _where() -> int | None:
-    """Which byte of a dictionary the number of its state begins at; None where that cannot be told."""
+def _where() -> range | None:
+    """Which bytes of a dictionary are the number of its state; None where that cannot be told."""
     sample = {"name": 0}
-    words = (ctypes.c_size_t * (dict.__basicsize__ // _WORD)).from_address(id(sample))
+    words = words_of(sample)
     differ = []
     for value in (1, 2, 3):
         before = tuple(words)
@@ -59,10 +52,5 @@ def _where() -> int | None:
     written = tuple(words)
     read = sample.get("name"), sample.get("another"), list(sample), dict(sample)
     del read
-    one = len(differ[0]) == 1 and differ == differ[:1] * len(differ)
-    return differ[0][0] * _WORD if one and written == tuple(words) else None
-
-
-def _cell(namespace: Any, where: int) -> Any:
-    """Of no type that would stop at a zero byte."""
-    return (ctypes.c_char * _WORD).from_address(id(namespace) + where) if type(namespace) is dict else None
+    one = len(differ[0]) == 1 and differ == differ[:1] * len(differ) and written == tuple(words)
+    return range(differ[0][0] * WORD, (differ[0][0] + 1) * WORD) if one else None

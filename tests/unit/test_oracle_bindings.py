@@ -11,15 +11,16 @@ SCRIPT = """
 import sys, types
 sys.path.insert(0, {home!r})
 from runner.bindings import Bindings
+from runner.memory import Cells
 
 module = types.ModuleType("module")
 class Class:
     def method(self): pass
 module.function, old = Class.method, Class.method
 bindings = Bindings([(module, dict(vars(module))), (Class, {{"method": Class.method}})])
-assert bindings._cells or sys.version_info >= (3, 13), "the layout of dictionaries was not understood"
+assert bindings._states or sys.version_info >= (3, 13), "the layout of dictionaries was not understood"
 if {slow}:
-    bindings._cells = []
+    bindings._states = Cells([], None)
 assert bindings.changed() is None
 {change}
 assert bindings.changed() == {named!r}, bindings.changed()
