@@ -40,13 +40,13 @@ def main(config_text: str, all_imported: Callable[[], None]) -> None:
         if config["meets"]:
             meeting.meet(host_in, host_out, config["scratch"])
         place = _prepare(config)
-        candidates = Nursery(place, host_in, candidate.CANDIDATE, lambda: _ready(config["preload"], place))
+        candidates = Nursery(place, host_in, candidate.CANDIDATE, lambda: _preloaded(config["preload"], place))
         # Only now, and not at the top: a candidate is forked without it.
         from . import supervisor
 
         all_imported()
         facts = supervisor.prepare(config["preload"], place)
-        _ready(config["preload"], place)
+        _freeze()
     except Exception as error:
         wire.send(host_out, {"status": "unfit", "why": "%s: %s" % (type(error).__name__, error)})
         return
@@ -101,9 +101,13 @@ def _open_streams() -> None:
     sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
 
 
-def _ready(preload: list[str], place: Place) -> None:
-    """The last before a process forks: everything imported, the runner hidden, what is there never looked at again."""
+def _preloaded(preload: list[str], place: Place) -> None:
     preloading.preload(preload, place)
+    _freeze()
+
+
+def _freeze() -> None:
+    """The last before a process forks, when all is imported: the runner hidden, what is there never looked at again."""
     loading.hide_runner()
     gc.collect()
     gc.freeze()
