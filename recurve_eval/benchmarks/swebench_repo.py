@@ -17,6 +17,7 @@ from pathlib import Path
 
 from recurve_eval.domain import TreeFile
 from recurve_eval.errors import ConfigError
+from recurve_eval.workspace import NOBODYS_GIT
 
 _LINK, _PROGRAM, _FILE = "120000", "100755", "100644"
 _PATHS = re.compile(r"^(?:--- a/|\+\+\+ b/|rename from |rename to |copy from |copy to )([^\t\n]+)", re.MULTILINE)
@@ -148,5 +149,4 @@ def _git(clone: Path, words: Sequence[str], given: bytes = b"") -> bytes:
 
 def _environment() -> dict[str, str]:
     keep = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    nobodys = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-    return keep | nobodys | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
+    return keep | NOBODYS_GIT | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}

@@ -12,6 +12,7 @@ from recurve_eval.domain import JSON, GateVerdict
 from recurve_eval.gates.copies import differences, listing
 from recurve_eval.gates.ledger import FIXTURES, Claim
 from recurve_eval.gates.places import OpenPlace, Place, Ran
+from recurve_eval.workspace import NOBODYS_GIT
 
 GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
 
@@ -124,8 +125,8 @@ def patched(place: Place, patch: Path, target: Path) -> str:
     target.mkdir(parents=True)
     place.base(target)
     command = ["git", "apply", "--whitespace=nowarn", str(patch.resolve())]
-    nobodys = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-    quiet = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CEILING_DIRECTORIES": str(target.parent), **nobodys}
+    path = os.environ.get("PATH", os.defpath)
+    quiet = NOBODYS_GIT | {"PATH": path, "GIT_CEILING_DIRECTORIES": str(target.parent)}
     try:
         done = subprocess.run(command, cwd=target, env=quiet, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -21,7 +21,7 @@ from recurve_eval.gates.copies import copy_of
 from recurve_eval.gates.ledger import HOME, LEDGER, Claim
 from recurve_eval.gates.places import Unjudgeable
 from recurve_eval.ports import GateContext
-from recurve_eval.workspace import remove
+from recurve_eval.workspace import NOBODYS_GIT, remove
 
 _WHO = {"NAME": "recurve-eval", "EMAIL": "recurve-eval@localhost", "DATE": "2000-01-01T00:00:00Z"}
 # Attributes that would let an author hide files from the export, or write a commit's message into them.
@@ -92,12 +92,7 @@ def _export(stage: Path, git: Path, out: Path) -> str:
 
 def _git(git: Path, stage: Path, *words: str) -> bytes:
     who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in _WHO.items()}
-    env = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        **who,
-    }
+    env = NOBODYS_GIT | {"PATH": os.environ.get("PATH", os.defpath), **who}
     bare = words[0] == "init"
     place = [] if bare else [f"--git-dir={git}", f"--work-tree={stage}"]
     try:
