@@ -32,6 +32,15 @@ def digest(value: JSON) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
+def is_text(value: str) -> bool:
+    """Whether a string can be written down; half of a surrogate pair, which JSON may hold, cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class OracleVerdict(StrEnum):
     PASS = "pass"
     FAIL = "fail"

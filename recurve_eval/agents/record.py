@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from recurve_eval.domain import CostSource, Turn, TurnStatus, Usage
+from recurve_eval.domain import CostSource, Turn, TurnStatus, Usage, is_text
 from recurve_eval.ports import Completed, Session
 
 MAX_BYTES = 64 * 1024
@@ -156,7 +156,7 @@ def model_name(value: object) -> str:
     """A model's identity. Raises ValueError, worded to follow the value's name."""
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_MODEL:
         raise ValueError(f"is not a name (a string of 1 to {MAX_MODEL} characters)")
-    if value != value.encode("utf-8", "replace").decode():
+    if not is_text(value):
         raise ValueError("is not text (it holds half of a surrogate pair)")
     return value
 

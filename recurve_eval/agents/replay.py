@@ -14,7 +14,7 @@ from pathlib import Path
 from recurve_eval.agents._recorded_claims import recorded_claims
 from recurve_eval.agents._script import SHELL, write_files
 from recurve_eval.agents.record import RunRecord, turn_of
-from recurve_eval.domain import JSON, Phase, Turn, TurnStatus
+from recurve_eval.domain import JSON, Phase, Turn, TurnStatus, is_text
 from recurve_eval.errors import ConfigError
 from recurve_eval.ports import Command, Session, TurnRequest
 
@@ -110,7 +110,7 @@ class ReplayAgent:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise ConfigError(f"{where}: '{name}' must be {kind.__name__}; got {value!r}")
         for name in ("task_id", "model"):
-            if row[name] != row[name].encode("utf-8", "replace").decode():
+            if not is_text(row[name]):
                 raise ConfigError(f"{where}: '{name}' is not text (it holds half of a surrogate pair)")
         solution = row["solution"].encode("utf-8", "surrogatepass")
         checks = row.get("authored_checks") or []

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.domain import JSON
+from recurve_eval.domain import JSON, is_text
 from recurve_eval.errors import ConfigError, Drift
 
 MAX_DOWNLOAD_BYTES = 64 * 1024 * 1024
@@ -100,10 +100,8 @@ def text_field(record: dict[str, JSON], key: str, source: str, line: int) -> str
         raise ConfigError(f"{source}, line {line}: '{key}' {what}")
     if not value.strip():
         raise ConfigError(f"{source}, line {line}: '{key}' is empty")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ConfigError(f"{source}, line {line}: '{key}' is not text (it holds half of a surrogate pair)") from None
+    if not is_text(value):
+        raise ConfigError(f"{source}, line {line}: '{key}' is not text (it holds half of a surrogate pair)")
     return value
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.domain import JSON
+from recurve_eval.domain import JSON, is_text
 from recurve_eval.errors import ConfigError
 
 
@@ -59,10 +59,8 @@ def field(row: dict[str, Any], name: str, kind: type, where: str) -> Any:
 def text(row: dict[str, Any], name: str, where: str) -> str:
     """A field that is a string and can be written down again. Raises ConfigError."""
     value: str = field(row, name, str, where)
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ConfigError(f"{where}: '{name}' is not text (it holds half of a surrogate pair)") from None
+    if not is_text(value):
+        raise ConfigError(f"{where}: '{name}' is not text (it holds half of a surrogate pair)")
     return value
 
 
