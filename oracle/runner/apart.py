@@ -70,7 +70,7 @@ class Line:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._receive = wire.Reader(fd).receive
+        self._receive = wire.reader(fd)
         self.fault = ""
 
     def receive(self) -> dict[str, Any]:
@@ -127,7 +127,9 @@ class StandIn(types.ModuleType):
 
 def _function(line: Line, name: str) -> Callable[..., Any]:
     def candidate(*arguments: Any, **options: Any) -> Any:
-        request = {"call": name, "args": line.encode(list(arguments)), "options": line.encode(options)}
+        request = {"call": name, "args": line.encode(list(arguments))}
+        if options:
+            request["options"] = line.encode(options)
         answer = line.ask(request)
         if "raised" in answer:
             raise _exception(answer)

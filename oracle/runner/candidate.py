@@ -7,17 +7,17 @@ import socket
 import sys
 from typing import Any, Callable
 
-from . import plain, wire
-from .children import Role, Start
+from . import children, plain, wire
+from .children import Role
 from .loading import NotLoaded, describe, load_submission
 
 
-def serve(fd: int, job: dict[str, Any], work: str) -> None:
+def serve(fd: int, receive: Callable[[], Any], job: dict[str, Any], work: str) -> None:
     """Load the submission, then answer ``get`` and ``call`` until the verifier is gone.
 
-    The first answer says that it is loaded, and what the name is that the job asks for.
+    The first answer says that it is loaded, and what the name is that the job asks for. ``receive`` reads from ``fd``.
     """
-    receive, send, encode, decode = wire.Reader(fd).receive, wire.send, plain.encode, plain.decode
+    send, encode, decode = wire.send, plain.encode, plain.decode
     try:
         module = load_submission(job["module"], work)
     except NotLoaded as error:
@@ -46,7 +46,7 @@ def _get(module: Any, name: str, encode: Callable[..., Any]) -> Any:
 
 
 def _call(module: Any, request: Any, encode: Callable[..., Any], decode: Callable[..., Any]) -> Any:
-    arguments, options = decode(request["args"]), decode(request["options"])
+    arguments, options = decode(request["args"]), decode(request["options"]) if "options" in request else {}
     try:
         value = encode(getattr(module, request["call"])(*arguments, **options))
     except BaseException as error:
@@ -80,14 +80,20 @@ def _altered(before: Any, arguments: Any, encode: Callable[..., Any]) -> Any:
 # -- in the server -------------------------------------------------------------------------------
 
 
-def _run(start: Start) -> None:
-    start.settle({start.line})
-    start.stay()
-    job = start.told()
-    serve(start.line, job, start.place.work)
+def role(work: str) -> Role:
+    """Runs one submission that lies in ``work``."""
 
+    def run(line: int, keys: list[bytes]) -> None:
+        receive = wire.reader(line)
+        try:
+            job = receive()
+        except wire.Closed:
+            return
+        children.begin(job["timeout_s"], work)
+        serve(line, receive, job, work)
 
-CANDIDATE = Role(0, _run)
+    return Role(0, run, stays=True)
+
 
 _TIMES = 20
 SUBMISSION = "from typing import List\n\n\ndef same(value: List[int]) -> List[int]:\n    return value\n"
@@ -121,7 +127,7 @@ def _once(module: Any) -> None:
     near, far = socket.socketpair()
     with near, far:
         for value in _VALUES:
-            request = {"call": "same", "args": plain.encode([value], strict=True), "options": {"t": "dict", "v": []}}
+            request = {"call": "same", "args": plain.encode([value], strict=True)}
             wire.send(near.fileno(), request)
             wire.send(far.fileno(), _call(module, wire.receive(far.fileno()), plain.encode, plain.decode))
             wire.receive(near.fileno())

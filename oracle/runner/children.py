@@ -3,15 +3,22 @@
 A child that waits has its user, its limits and its namespace already and holds nothing of any job. It is told
 of its grading over a descriptor that nothing else holds. One that runs a submission serves one grading; how
 long a verifier may serve is said in :mod:`runner.verifier`.
+
+What happens here between two forks, and in a child, is written out in few functions and without classes: each
+function and each object that takes part is a page to copy, on either side.
 """
 
 from __future__ import annotations
 
+import _socket
+import array
+import marshal
 import os
+import resource
 import socket
-from typing import Any, Callable, NamedTuple
+from typing import Callable, Iterable, NamedTuple
 
-from . import contain, forking, wire
+from . import contain, forking
 
 KINDS = 3
 _TURNS = 333
@@ -33,140 +40,114 @@ class Place(NamedTuple):
         return self.scratch + "/task"
 
 
-class Channels(NamedTuple):
-    """Descriptors of one child: ours first, the child's second."""
-
-    line: socket.socket
-    line_child: socket.socket
-    out: int
-    out_child: int
-    err: int
-    err_child: int
-
-
-class Child(NamedTuple):
-    """One process. ``key`` is that of its report, where it makes one for a single grading, and else empty."""
-
-    uid: int | None
-    channels: Channels
-    pid: int
-    key: bytes
-
-
-class Start(NamedTuple):
-    """What a child is made from. It is told its job on ``line``; held-out tests come on ``host_fd``."""
-
-    place: Place
-    uid: int | None
-    channels: Channels
-    host_fd: int
-    key: bytes
-
-    @property
-    def line(self) -> int:
-        return self.channels.line_child.fileno()
-
-    def settle(self, keep: set[int]) -> None:
-        """Streams, descriptors, limits and user of a fresh child, in this order."""
-        os.dup2(self.channels.out_child, 1)
-        os.dup2(self.channels.err_child, 2)
-        close_all_but(keep)
-        os.chdir("/")
-        contain.enter(self.uid, self.place.limits)
-
-    def stay(self) -> None:
-        """Share a processor with the one that this child talks to.
-
-        Of the two, one waits while the other runs. To wake a process on another processor, which may be asleep, costs
-        more than most calls of a submission.
-        """
-        try:
-            os.sched_setaffinity(0, {self.place.processor})
-        except OSError:  # it was taken away from this server since; only speed is lost
-            pass
-
-    def told(self) -> Any:
-        """Wait for the job of a child that runs a submission; from here on it has a time limit and a place."""
-        try:
-            job = wire.receive(self.line)
-        except wire.Closed:
-            os._exit(0)
-        contain.limit_time(int(job["timeout_s"]) + 2)
-        os.chdir(self.place.work)
-        return job
-
-
 class Role(NamedTuple):
     """What a child does, and in what it is held.
 
-    ``graded``: it runs a submission. ``reports``: for a single grading, under a key of its own. Processes of a role
-    have user ids in turn, of which every ``KINDS``-th, counted from ``kind``, is of that role: children of several
-    roles may be there at once.
+    ``body`` is given the child's line to the supervisor, on which it is told its job, and a list that holds the key of
+    its report and nothing else. ``graded``: it runs a submission. ``reports``: for a single grading, under a key of its
+    own; else that list is empty.
+    ``host_fd``: where it reads held-out tests from the host, if it does. ``stays``: it shares a processor with the one
+    that it talks to; of the two, one waits while the other runs, and to wake a process on another processor, which may
+    be asleep, costs more than most calls of a submission. Processes of a role have user ids in turn, of which every
+    ``KINDS``-th, counted from ``kind``, is of that role: children of several roles may be there at once.
     """
 
     kind: int
-    body: Callable[[Start], None]
+    body: Callable[[int, list[bytes]], None]
     graded: bool = True
     reports: bool = False
+    host_fd: int | None = None
+    stays: bool = False
+
+    def users(self, place: Place) -> Iterable[int | None]:
+        """User ids of the children of this role, of which the first follows the last."""
+        base = place.means.uid_base
+        return [None] if base is None else [base + KINDS * turn + self.kind for turn in range(_TURNS)]
 
 
-def make(role: Role, place: Place, number: int, host_fd: int) -> Child:
-    """Fork one."""
-    key = os.urandom(32) if role.reports else b""
-    start = Start(place, _uid(place, role, number), _open_channels(), host_fd, key)
-    pid = _fork(role, place)
-    if pid == 0:
-        _live(role.body, start)
-    start.channels.line_child.close()
-    os.close(start.channels.out_child)
-    os.close(start.channels.err_child)
-    return Child(start.uid, start.channels, pid, key)
+def maker(role: Role, place: Place, line: socket.socket) -> Callable[[int | None], int]:
+    """A function that makes a child with a given user id and returns its process id.
+
+    The supervisor at the other end of ``line`` is sent that user id and the key, with four descriptors: its ends of the
+    child's line, output and errors, of which the latter two never block, and one of the process.
+    """
+    before, after = contain.entering(place.means.uid_base is not None, place.limits)
+    host = [] if role.host_fd is None else [role.host_fd]
+    stay = {place.processor} if role.stays else None
+    fork = contain.forker_in_namespace(place.means, place.own_namespace) if role.graded else forking.forker()
+    reports, body, send, dumps = role.reports, role.body, line.sendmsg, marshal.dumps
+    # Not the class that Python puts around it.
+    socketpair = _socket.socketpair
+    pipe, close, set_blocking, pidfd_open = os.pipe, os.close, os.set_blocking, os.pidfd_open
+
+    def make(uid: int | None) -> int:
+        keys = [os.urandom(32)] if reports else []
+        near, far = socketpair()
+        ours, theirs = near.detach(), far.detach()
+        out, out_child = pipe()
+        err, err_child = pipe()
+        set_blocking(out, False)
+        set_blocking(err, False)
+        pid = fork()
+        if pid == 0:
+            _live(theirs, out_child, err_child, host, before, uid, after, stay, body, keys)
+        given = array.array("i", (ours, out, err, pidfd_open(pid)))
+        send((dumps((uid, *keys)),), ((socket.SOL_SOCKET, socket.SCM_RIGHTS, given),))
+        for fd in (theirs, out_child, err_child, *given):
+            close(fd)
+        return pid
+
+    return make
 
 
-def hand_over(child: Child) -> None:
-    """Close our ends, which the supervisor has by now."""
-    for fd in (child.channels.out, child.channels.err):
-        os.close(fd)
-    child.channels.line.close()
-
-
-def end(child: Child) -> tuple[int, int]:
-    """End it and all that it started: its wait status, and how many outlived it."""
-    if child.channels.line.fileno() >= 0:
-        hand_over(child)
-    statuses, strays = contain.end_all([child.pid], [] if child.uid is None else [child.uid])
-    return statuses.get(child.pid, 0), strays
-
-
-def close_all_but(keep: set[int]) -> None:
-    """Close every inherited descriptor that this process has no business with; the streams stay."""
-    last = 2
-    for fd in sorted(keep):
-        os.closerange(last + 1, fd)
-        last = fd
-    os.closerange(last + 1, os.sysconf("SC_OPEN_MAX") if last < 3 else max(4096, last + 1))
-
-
-def _uid(place: Place, role: Role, number: int) -> int | None:
-    base = place.means.uid_base
-    return None if base is None else base + KINDS * (number % _TURNS) + role.kind
-
-
-def _open_channels() -> Channels:
-    ours, theirs = socket.socketpair()
-    return Channels(ours, theirs, *os.pipe(), *os.pipe())
-
-
-def _fork(role: Role, place: Place) -> int:
-    return contain.fork_in_namespace(place.means, place.own_namespace) if role.graded else forking.fork()
-
-
-def _live(body: Callable[[Start], None], start: Start) -> None:
+def _live(
+    line: int, out: int, err: int, host: list[int], before: list[contain.Step], uid: int | None,
+    after: list[contain.Step], stay: set[int] | None, body: Callable[[int, list[bytes]], None], keys: list[bytes],
+) -> None:  # fmt: skip
+    """A fresh child: streams, descriptors, limits and user, in this order, and then what it is for."""
     code = 70
     try:
-        body(start)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        first = 3
+        for fd in sorted((line, *host)):
+            os.closerange(first, fd)
+            first = fd + 1
+        os.closerange(first, max(4096, first))
+        os.chdir("/")
+        for call, arguments, returns in before:
+            if call(*arguments) != returns:
+                raise OSError("%r%r failed" % (call, arguments))
+        if uid is not None:
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+        for call, arguments, returns in after:
+            if call(*arguments) != returns:
+                raise OSError("%r%r failed" % (call, arguments))
+        if stay:
+            try:
+                os.sched_setaffinity(0, stay)
+            except OSError:  # it was taken away from this server since; only speed is lost
+                pass
+        body(line, keys)
         code = 0
     except BaseException as error:
         os.write(2, ("runner: %s: %s\n" % (type(error).__name__, error)).encode("utf-8", "replace"))
     finally:
         os._exit(code)
+
+
+def begin(timeout_s: float, work: str) -> None:
+    """From here on a child that runs a submission has a time limit, in seconds of processor time, and a place."""
+    limit = int(timeout_s) + 2
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    os.chdir(work)
+
+
+def close_all_but(keep: set[int]) -> None:
+    """Close every inherited descriptor that this process has no business with; the streams stay."""
+    first = 3
+    for fd in sorted(keep):
+        os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, max(4096, first) if keep else os.sysconf("SC_OPEN_MAX"))

@@ -7,6 +7,7 @@ subreaper, by which every orphan becomes the supervisor's child, so that "no chi
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -127,41 +128,52 @@ def bequeath(limits: dict[str, int]) -> None:
     libc.no_new_privileges()
 
 
-def limit_time(cpu_s: int) -> None:
-    """Seconds of processor time for this process from its start."""
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+# A call, its arguments, and what it must return.
+Step = tuple[Callable[..., Any], tuple[Any, ...], Any]
 
 
-def enter(uid: int | None, limits: dict[str, int]) -> None:
-    """Turn this freshly forked child into a graded one. Order matters: limits, user, then no way back."""
-    os.setsid()
-    setrlimit, size = resource.setrlimit, limits["file_mb"] << 20
-    setrlimit(resource.RLIMIT_FSIZE, (size, size))
-    if uid is not None:
-        setrlimit(resource.RLIMIT_NPROC, (limits["processes"], limits["processes"]))
-        become(uid)
+def entering(own_user: bool, limits: dict[str, int]) -> tuple[list[Step], list[Step]]:
+    """What turns a freshly forked child into a graded one, before and after it gets a user of its own, if it does.
+
+    Order matters: limits, user, then no way back. Laid out before the fork, since a child that only takes steps
+    touches fewer pages than one that thinks.
+    """
+    size, count = limits["file_mb"] << 20, limits["processes"]
+    before: list[Step] = [(os.setsid, (), None), (resource.setrlimit, (resource.RLIMIT_FSIZE, (size, size)), None)]
+    if own_user:
+        before += [(resource.setrlimit, (resource.RLIMIT_NPROC, (count, count)), None), (os.setgroups, ([],), None)]
     else:
-        libc.drop_capabilities()
-    libc.die_with_parent()
-    libc.hide_memory()
+        before.append((libc.drop_capabilities, (), None))
+    return before, [(libc.prctl, libc.DIE_WITH_PARENT, 0), (libc.prctl, libc.HIDE_MEMORY, 0)]
 
 
-def fork_in_namespace(means: Means, own_namespace: int | None) -> int:
-    """Fork with the child as init of a new PID namespace where there is one."""
-    if means.ipc_namespace:
-        libc.unshare(libc.CLONE_NEWIPC)
-    if not means.pid_namespace or own_namespace is None:
-        return forking.fork()
-    if not means.rejoins:
-        return _fork_by_another()
-    libc.unshare(libc.CLONE_NEWPID)
-    pid = forking.fork()
-    if pid != 0:
-        libc.setns(own_namespace, libc.CLONE_NEWPID)
-    return pid
+def forker_in_namespace(means: Means, own_namespace: int | None) -> Callable[[], int]:
+    """A function that forks, with the child as init of a new PID namespace where there is one.
+
+    For this process with what it has imported by now; see :func:`runner.forking.forker`.
+    """
+    fork = forking.forker()
+    divide = own_namespace is not None and means.pid_namespace
+    if not divide and not means.ipc_namespace:
+        return fork
+
+    def forked() -> int:
+        if means.ipc_namespace:
+            libc.unshare(libc.CLONE_NEWIPC)
+        if own_namespace is None or not divide:
+            return fork()
+        if not means.rejoins:
+            return _fork_by_another(fork)
+        libc.unshare(libc.CLONE_NEWPID)
+        pid = fork()
+        if pid != 0:
+            libc.setns(own_namespace, libc.CLONE_NEWPID)
+        return pid
+
+    return forked
 
 
-def _fork_by_another() -> int:
+def _fork_by_another(fork: Callable[[], int]) -> int:
     """Where we could not come back from a new namespace, a process that ends right away enters it for us.
 
     Its child becomes ours, the subreaper's. The child waits for our word, since what it asks of the
@@ -169,11 +181,11 @@ def _fork_by_another() -> int:
     """
     told, tell = os.pipe()
     wait, release = os.pipe()
-    between = forking.fork()
+    between = fork()
     if between == 0:
         try:
             libc.unshare(libc.CLONE_NEWPID)
-            pid = forking.fork()
+            pid = fork()
             if pid != 0:
                 os.write(tell, b"%d" % pid)
                 os._exit(0)
@@ -193,38 +205,35 @@ def _fork_by_another() -> int:
     return pid
 
 
-def end_all(pids: list[int], uids: list[int], deadline_s: float = 10.0) -> tuple[dict[int, int], int]:
-    """Kill ``pids`` and every descendant of this process; return their wait statuses and the strays' number.
+def end_all(main: int, uid: int | None, deadline_s: float = 10.0) -> tuple[int, int]:
+    """Wait for child ``main`` to end, then kill every descendant of this process: its wait status, the strays' number.
 
-    Ends when this process, a subreaper, has no child at all: then it has no descendant either.
-    Raises Leftover when that cannot be reached in ``deadline_s`` seconds.
+    Ends when this process, a subreaper, has no child at all: then it has no descendant either. ``uid`` is that of
+    the grading, where it has one. Raises Leftover when that cannot be reached in ``deadline_s`` seconds.
     """
-    statuses: dict[int, int] = {}
     strays: set[int] = set()
+    pid, status = os.waitpid(-1, 0)
+    while pid != main:
+        strays.add(pid)
+        pid, status = os.waitpid(-1, 0)
     deadline = time.monotonic() + deadline_s
-    for pid in pids:
-        _kill(pid)
-    waiting = set(pids)
     while True:
         try:
-            pid, status = os.waitpid(-1, 0 if waiting else os.WNOHANG)
+            pid, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return statuses, len(strays)
-        if pid in waiting:
-            statuses[pid] = status
-            waiting.discard(pid)
-        elif pid == 0:
-            strays |= _sweep(uids)
-            if time.monotonic() > deadline:
-                raise Leftover("processes %s could not be killed" % sorted(strays)[:10])
-        elif pid not in statuses:
+            return status, len(strays)
+        if pid:
             strays.add(pid)
+            continue
+        strays |= _sweep(uid)
+        if time.monotonic() > deadline:
+            raise Leftover("processes %s could not be killed" % sorted(strays)[:10])
 
 
-def _sweep(uids: list[int]) -> set[int]:
-    """Kill all descendants once. A fork bomb outruns a list, so all of a grading's user ids die at once."""
-    for uid in uids:
-        in_child(lambda uid=uid: _kill_as(uid))  # type: ignore[misc]
+def _sweep(uid: int | None) -> set[int]:
+    """Kill all descendants once. A fork bomb outruns a list, so all of a grading's user id die at once."""
+    if uid is not None:
+        in_child(lambda: _kill_as(uid))
     found = set(descendants(os.getpid()))
     for pid in found:
         _kill(pid)
@@ -285,24 +294,35 @@ def wipe(path: str) -> None:
 
 def _unpack(top: int, name: str) -> list[str]:
     """Remove the entry ``name`` of ``top``; its subdirectories become entries of ``top``, named in the answer."""
-    if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
-        os.unlink(name, dir_fd=top)
+    if _removed(name, top):
         return []
     os.chmod(name, 0o700, dir_fd=top)
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
     moved = []
     try:
         for inner in os.listdir(fd):
-            if stat.S_ISDIR(os.stat(inner, dir_fd=fd, follow_symlinks=False).st_mode):
+            if not _removed(inner, fd):
                 os.chmod(inner, 0o700, dir_fd=fd)
                 moved.append(os.urandom(12).hex())
                 os.rename(inner, moved[-1], src_dir_fd=fd, dst_dir_fd=top)
-            else:
-                os.unlink(inner, dir_fd=fd)
     finally:
         os.close(fd)
     os.rmdir(name, dir_fd=top)
     return moved
+
+
+def _removed(name: str, folder: int) -> bool:
+    """Remove a file or an empty directory; False for one that holds something."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
+        try:
+            os.rmdir(name, dir_fd=folder)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+            return False
+    return True
 
 
 def remains(directories: list[str]) -> list[str]:

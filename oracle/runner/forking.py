@@ -2,7 +2,7 @@
 
 ``os.fork`` has the child make new locks and thread records, in Python, before anything else happens:
 a third of all the pages that a short grading copies. A process of one thread has no use for it. What
-else has to differ in a child is done here, in :func:`fork`.
+else has to differ in a child is done here, in :func:`forker`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,24 @@ def record_hooks(load: Callable[[], None]) -> None:
     _several_threads[0] = len(os.listdir("/proc/self/task")) > 1
 
 
-def fork() -> int:
-    """As ``os.fork``. Each child draws its own random numbers, numpy's global ones too."""
-    if _several_threads[0]:
-        pid = os.fork()
-    else:
-        pid = libc.fork()
-        if pid == 0:
-            _seed(_generator)
-            for hook in _hooks:
-                hook()
-    if pid == 0 and "numpy.random" in sys.modules:
+def forker() -> Callable[[], int]:
+    """A function that forks, for this process with what it has imported by now.
+
+    As ``os.fork``. Each child draws its own random numbers, numpy's global ones too.
+    """
+    bare = not _several_threads[0]
+    fork = libc.fork if bare else os.fork
+    reseed: list[Callable[[], Any]] = [lambda: _seed(_generator), *_hooks] if bare else []
+    if "numpy.random" in sys.modules:
         # numpy has no hook of its own: the children of one server would draw the same numbers, and a
         # submission that is right by luck would look steady on one server and not on the next.
-        sys.modules["numpy.random"].seed()
-    return pid
+        reseed.append(sys.modules["numpy.random"].seed)
+
+    def forked() -> int:
+        pid = fork()
+        if pid == 0:
+            for each in reseed:
+                each()
+        return pid
+
+    return forked

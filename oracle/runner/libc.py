@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from typing import Any
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWIPC = 0x08000000
@@ -24,10 +25,8 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 _CAPABILITY_HEADER = ctypes.create_string_buffer(struct.pack("Ii", _LINUX_CAPABILITY_VERSION_3, 0))
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# Typed once here: a fresh child that builds argument objects pays for every page that this touches.
 # Keeps the interpreter's lock, so the child has it.
 _fork = ctypes.PyDLL(None).fork
-_libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 
 def _checked(result: int, what: str) -> None:
@@ -49,13 +48,26 @@ def fork() -> int:
     return pid
 
 
+# Without types of its arguments: in a fresh child, each of them would be more pages to copy. Each call returns 0.
+prctl: Any = _libc.prctl
+DIE_WITH_PARENT = (_PR_SET_PDEATHSIG, 9, 0, 0, 0)
+# No other process of this user may trace this one or read its memory through /proc.
+HIDE_MEMORY = (_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
 def die_with_parent() -> None:
-    _prctl(_PR_SET_PDEATHSIG, 9)
+    _checked(prctl(*DIE_WITH_PARENT), "prctl")
 
 
 def hide_memory() -> None:
-    """No other process of this user may trace this one or read its memory through /proc."""
-    _prctl(_PR_SET_DUMPABLE, 0)
+    _checked(prctl(*HIDE_MEMORY), "prctl")
+
+
+def tidy_memory() -> None:
+    """Bring together what was freed. Else the first large piece of memory that a child asks for does so, on every page
+    that holds some.
+    """
+    _libc.malloc_trim(0)
 
 
 def become_subreaper() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import os
-import stat
 import sys
 import types
 from typing import Any, Iterable
@@ -55,15 +54,12 @@ def load_submission(name: str | None, work: str) -> Any:
 
 def _import(name: str, path: str) -> Any:
     """``import name``, by a shorter way where the module is a plain file that no other could be meant by."""
-    if name in sys.modules or name in sys.builtin_module_names or not _is_file(path) or _elsewhere(name):
+    # A directory that comes before the work directory could hold it; those were listed by the server.
+    source = None if name in sys.modules or name in _KNOWN or "." in name else _source(path)
+    if source is None:
         return importlib.import_module(name)
-    loader = importlib.machinery.SourceFileLoader(name, path)
-    spec = importlib.machinery.ModuleSpec(name, loader, origin=path)
-    spec.has_location = True
-    module = types.ModuleType(name)
-    vars(module).update(__spec__=spec, __loader__=loader, __file__=path, __package__="")
-    with open(path, "rb", 0) as file:
-        code = compile(file.readall(), path, "exec", dont_inherit=True)
+    module = _EXPECTED.get(path) or _module(name, path)
+    code = compile(source, path, "exec", dont_inherit=True)
     sys.modules[name] = module
     try:
         exec(code, module.__dict__)
@@ -73,16 +69,39 @@ def _import(name: str, path: str) -> Any:
         raise
 
 
-def _is_file(path: str) -> bool:
+def _module(name: str, path: str) -> types.ModuleType:
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    spec = importlib.machinery.ModuleSpec(name, loader, origin=path)
+    spec.has_location = True
+    module = types.ModuleType(name)
+    vars(module).update(__spec__=spec, __loader__=loader, __file__=path, __package__="")
+    return module
+
+
+def expect(name: str, work: str) -> None:
+    """Once, in the server: make ready the module that most submissions are loaded as."""
+    path = "%s/%s.py" % (work, name)
+    _EXPECTED[path] = _module(name, path)
+
+
+def _source(path: str) -> bytes | None:
+    """Of a plain file, which no submission has run to replace; None of anything else."""
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        fd = os.open(path, os.O_RDONLY)
     except OSError:
-        return False
+        return None
+    try:
+        parts = [os.read(fd, _PART)]
+        while len(parts[-1]) == _PART:
+            parts.append(os.read(fd, _PART))
+        return b"".join(parts)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
-def _elsewhere(name: str) -> bool:
-    """Whether a directory that comes before the work directory could hold it; those were listed by the server."""
-    return "." in name or name in _KNOWN
+_PART = 1 << 16  # bytes read at once, more than almost any submission has
 
 
 class _SourceAlone(importlib.machinery.SourceFileLoader):
@@ -104,10 +123,12 @@ def import_sources_alone(work: str) -> None:
 
 
 _KNOWN: set[str] = set()
+_EXPECTED: dict[str, types.ModuleType] = {}
 
 
 def list_known_modules() -> None:
     """Once, in the server: every name that the import path answers without a submission."""
+    _KNOWN.update(sys.builtin_module_names)
     for directory in sys.path:
         try:
             _KNOWN.update(entry.partition(".")[0] for entry in os.listdir(directory))

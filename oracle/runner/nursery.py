@@ -1,28 +1,32 @@
 """The process that forks: it does nothing else, so a fork costs the supervisor nothing.
 
 After a fork each page that the parent writes to has to be copied, as in the child. The supervisor writes to
-hundreds during a grading; here that is the business of a process which forks the child of a grading,
-waits for the word, ends it, proves that nothing of it is left, and, where that of another grading
-cannot reach it, makes the next child while the supervisor wipes and answers.
+hundreds during a grading; here that is the business of a process which forks the child of a grading, waits until it
+has ended, proves that nothing of it is left, and, where that of another grading cannot reach it, makes the next
+child while the supervisor wipes and answers.
 """
 
 from __future__ import annotations
 
+import array
+import itertools
 import marshal
 import os
 import select
+import signal
 import socket
 from typing import Any, Callable, NamedTuple
 
 from . import children, contain, libc
-from .children import Child, Place, Role
+from .children import Place, Role
 
-_CHILD, _END = b"c", b"e"
+_CHILD = b"c"
 _LIMIT = 1 << 16
+_DESCRIPTORS = 4
 
 
 class Ends(NamedTuple):
-    """The supervisor's ends of a child's channels: descriptors."""
+    """The supervisor's ends of a child's channels: descriptors. ``out`` and ``err`` never block."""
 
     line: int
     out: int
@@ -30,24 +34,21 @@ class Ends(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A child as the supervisor knows it; see :class:`runner.children.Child`."""
+    """A child as the supervisor knows it; see :func:`runner.children.maker`. ``process`` is a descriptor of it."""
 
     uid: int | None
-    pid: int
     key: bytes
     ends: Ends
+    process: int
 
+    def gone(self) -> bool:
+        """Whether it has ended."""
+        return bool(select.select([self.process], [], [], 0)[0])
 
-def gone(pid: int) -> bool:
-    """Whether a process has ended, be it a child of ours or not."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([fd], [], [], 0)[0])
-    finally:
-        os.close(fd)
+    def close(self) -> None:
+        """Our descriptors of it."""
+        for fd in (*self.ends, self.process):
+            os.close(fd)
 
 
 class Nursery:
@@ -56,57 +57,59 @@ class Nursery:
     Raises Leftover where nothing-left could not be proven.
     """
 
-    def __init__(self, place: Place, host_fd: int, role: Role, prepare: Callable[[], None]) -> None:
+    def __init__(self, place: Place, role: Role, prepare: Callable[[], None]) -> None:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ahead, self._asked = place.means.apart(), False
         self._pid = os.fork()
         if self._pid == 0:
-            _live(_Forks(theirs, place, host_fd, role, prepare))
+            _live(theirs, place, role, prepare)
         theirs.close()
 
     def child(self) -> Made:
         """A fresh one, which has to be ended before the next is asked for."""
         made = self._handed()
-        while gone(made.pid):  # it died while it waited
-            for fd in made.ends:
-                os.close(fd)
-            self.end()
+        while made.gone():  # it died while it waited
+            self.end(made)
+            made.close()
             made = self._handed()
         return made
 
     def _handed(self) -> Made:
         if not self._asked:
-            self._say(_CHILD)
-        self._asked = False
-        (uid, pid, key), fds = self._heard(3)
-        return Made(uid, pid, key, Ends(*fds))
+            self._ask()
+        self._asked = self._ahead  # from now on each comes when the one before it has ended
+        (uid, *keys), fds = self._heard()
+        return Made(uid, b"".join(keys), Ends(*fds[:3]), fds[3])
 
-    def end(self) -> tuple[int, int]:
+    def end(self, made: Made) -> tuple[int, int]:
         """Its wait status, and how many of its descendants had outlived it; see :func:`runner.contain.end_all`."""
-        self._say(_END)
-        (status, strays), _ = self._heard(0)
-        if self._ahead:  # so that the next one is here when it is wanted
-            self._say(_CHILD)
-            self._asked = True
+        try:
+            signal.pidfd_send_signal(made.process, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        (status, strays), _ = self._heard()
         return status, strays
 
     def close(self) -> None:
         self._line.close()
         os.waitpid(self._pid, 0)
 
-    def _say(self, word: bytes) -> None:
+    def _ask(self) -> None:
         try:
-            self._line.send(word)
+            self._line.send(_CHILD)
         except OSError:
             self._die_likewise()
 
-    def _heard(self, descriptors: int) -> tuple[Any, list[int]]:
+    def _heard(self) -> tuple[Any, array.array[int]]:
+        fds: array.array[int] = array.array("i")
         try:
-            data, fds, _, _ = socket.recv_fds(self._line, _LIMIT, descriptors)
+            data, ancillary, _, _ = self._line.recvmsg(_LIMIT, socket.CMSG_SPACE(_DESCRIPTORS * fds.itemsize))
         except ConnectionResetError:  # it died with our word unread
-            data, fds = b"", []
+            data, ancillary = b"", []
         if not data:
             self._die_likewise()
+        for _, _, each in ancillary:
+            fds.frombytes(each)
         answer = marshal.loads(data)
         if isinstance(answer, str):
             raise contain.Leftover(answer)
@@ -125,56 +128,29 @@ class Nursery:
 # -- the nursery's side --------------------------------------------------------------------------
 
 
-class _Forks(NamedTuple):
-    line: socket.socket
-    place: Place
-    host_fd: int
-    role: Role
-    prepare: Callable[[], None]
-
-    def make(self, number: int) -> Child:
-        return children.make(self.role, self.place, number, self.host_fd)
-
-    def descriptors(self) -> set[int]:
-        own = [] if self.place.own_namespace is None else [self.place.own_namespace]
-        return {self.line.fileno(), self.host_fd, *own}
-
-
-def _live(forks: _Forks) -> None:
+def _live(line: socket.socket, place: Place, role: Role, prepare: Callable[[], None]) -> None:
     try:
-        children.close_all_but(forks.descriptors())
+        kept = (line.fileno(), place.own_namespace, role.host_fd)
+        children.close_all_but({fd for fd in kept if fd is not None})
         libc.die_with_parent()
         libc.become_subreaper()
-        _serve(forks)
+        _serve(line, place, role, prepare)
     except BaseException as error:
         try:
-            forks.line.send(marshal.dumps("%s: %s" % (type(error).__name__, error)))
+            line.send(marshal.dumps("%s: %s" % (type(error).__name__, error)))
         except OSError:
             pass
     finally:
         os._exit(0)
 
 
-def _serve(forks: _Forks) -> None:
-    line = forks.line
-    made: Child | None = None
-    number = 0
-    while True:
-        word = line.recv(1)
-        if made is not None and (not word or word == _END):
-            result = children.end(made)
-            made = None
-            if word:
-                line.send(marshal.dumps(result))
-                if forks.place.means.apart():
-                    number, made = number + 1, forks.make(number)
-        if not word:
-            return
-        if word == _CHILD:
-            if number == 0:
-                forks.prepare()
-            if made is None:
-                number, made = number + 1, forks.make(number)
-            ends = [made.channels.line.fileno(), made.channels.out, made.channels.err]
-            socket.send_fds(line, [marshal.dumps((made.uid, made.pid, made.key))], ends)
-            children.hand_over(made)
+def _serve(line: socket.socket, place: Place, role: Role, prepare: Callable[[], None]) -> None:
+    users, ahead = itertools.cycle(role.users(place)), place.means.apart()
+    asked = line.recv(1)
+    if asked:
+        prepare()
+        make, end_all, dumps = children.maker(role, place, line), contain.end_all, marshal.dumps
+    while asked:
+        uid = next(users)
+        line.send(dumps(end_all(make(uid), uid)))
+        asked = ahead or line.recv(1)

@@ -55,7 +55,9 @@ def encode(value: Any, strict: bool = False, depth: int = 0) -> Any:
 def _items(values: Any, strict: bool, depth: int) -> list[Any]:
     result = []
     for value in values:
-        result.append(encode(value, strict, depth))
+        kind = type(value)
+        plain = kind is str or kind is float or kind is bool or (kind is int and -_SMALL < value < _SMALL)
+        result.append(value if plain else encode(value, strict, depth))
         if len(result) > MAX_ITEMS:
             raise Foreign("more than %d items" % MAX_ITEMS)
     return result
@@ -155,7 +157,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
 def decode(data: Any) -> Any:
     """The value. Data of no known form becomes an Opaque; nothing here runs what was sent."""
     if isinstance(data, list):
-        return [decode(item) for item in data]
+        return [decode(item) if isinstance(item, (list, dict)) else item for item in data]
     if not isinstance(data, dict):
         return data
     try:

@@ -87,7 +87,7 @@ class _Candidate:
         self._module, self._near, self._far = module, near, far
 
     def same(self, value: Any) -> Any:
-        request = {"call": "same", "args": plain.encode([value], strict=True), "options": plain.encode({}, strict=True)}
+        request = {"call": "same", "args": plain.encode([value], strict=True)}
         answer = candidate._call(self._module, request, plain.encode, plain.decode)
         wire.send(self._near, answer)
         wire.receive(self._far)

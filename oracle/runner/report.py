@@ -4,13 +4,12 @@ Every message carries a keyed BLAKE2b over its number and body. The key is drawn
 held, inside a graded process, by one hash object in one closure and nowhere as bytes. Before each
 test the graded process asks for a challenge and the result of that test must carry it, so nothing
 that was written before a test began can count as its result. (A verifier, where no submission runs, has the first one
-with its job.)
+with its job, and says nothing before that test is over.)
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from typing import Any, Callable, NamedTuple
 
@@ -37,7 +36,7 @@ def open_channel(fd: int, key: bytes, challenge: str = "") -> Channel:
 
     A process that never runs a submission has the challenge of its first test beforehand, and wakes nobody for it.
     """
-    keyed, dumps, loads, write, read = keyed_hash(key), json.JSONEncoder().encode, json.loads, os.write, os.read
+    keyed, dumps, loads, write, read = keyed_hash(key), wire.dumps, wire.loads, os.write, os.read
     write_all, read_exactly, numbered, owner, getpid = wire.write_all, wire.read_exactly, seal, os.getpid(), os.getpid
     counter, leave, held_back = [0], os._exit, bytearray()
     given = [challenge] if challenge else []
@@ -51,7 +50,7 @@ def open_channel(fd: int, key: bytes, challenge: str = "") -> Channel:
         held_back.extend(len(data).to_bytes(4, "big") + data)
         # Each write wakes the supervisor. The result of a test may wait for what is said after it; if nothing
         # is, the report is unfinished and it would not have counted.
-        if event not in ("end", "canary") and not (given and event == "start"):
+        if event not in ("end", "canary") and not (given and event in ("received", "loaded", "start")):
             write_all(fd, held_back, write)
             held_back.clear()
 
@@ -91,11 +90,17 @@ class Ledger:
                 body = wire.split_frame(self._buffer, 1 << 22)
                 if body is None:
                     return
-                self._accept(json.loads(body), answer)
+                self._accept(wire.loads(body), answer)
             except Exception as error:
                 self._breach("unreadable record (%s)" % type(error).__name__)
                 self._buffer.clear()
                 return
+
+    def progressed(self, received: bool, loaded: bool) -> None:
+        """What is known of a reporting process that is trusted, whether its report came or not."""
+        self.received = self.received or received
+        if loaded and not self.finished:
+            self._on_loaded({}, lambda challenge: None)
 
     def rest(self) -> bytes:
         """What was read behind the report."""
@@ -111,7 +116,7 @@ class Ledger:
         if mac != seal(self._keyed, self._number, body):
             self._breach("a record without the grading's seal")
             return
-        message = json.loads(body)
+        message = wire.loads(body)
         handler = getattr(self, "_on_" + str(message.get("event")), None)
         if handler is None:
             self._breach("an unknown kind of record")

@@ -5,36 +5,45 @@ from __future__ import annotations
 import base64
 import os
 
-from . import report, shared, verifier, wire
-from .children import Role, Start
+from . import children, report, wire
+from . import shared as sharing
+from . import verifier as verifying
+from .children import Role
 
 
 def decoded(files: dict[str, str]) -> dict[str, bytes]:
     return {path: base64.b64decode(content) for path, content in files.items()}
 
 
-def _share(start: Start) -> None:
-    start.settle({start.line, start.host_fd})
-    job = start.told()
-    channel = report.open_channel(start.line, start.key)
-    files = _held_out(start)
-    os.close(start.host_fd)
-    channel.tell("received")
-    shared.run(dict(job, held_out=files), channel, start.place.work)
+def shared(host_fd: int, work: str) -> Role:
+    """Grades one submission that works in ``work``."""
+
+    def grade(line: int, keys: list[bytes]) -> None:
+        try:
+            job = wire.receive(line)
+        except wire.Closed:
+            return
+        children.begin(job["timeout_s"], work)
+        channel = report.open_channel(line, keys.pop())
+        files = _held_out(host_fd)
+        os.close(host_fd)
+        channel.tell("received")
+        sharing.run(dict(job, held_out=files), channel, work)
+
+    return Role(1, grade, reports=True, host_fd=host_fd)
 
 
-def _verify(start: Start) -> None:
-    start.settle({start.line, start.host_fd})
-    start.stay()
-    verifier.serve(start.line, lambda: _held_out(start))
+def verifier(host_fd: int, progress: verifying.Progress) -> Role:
+    """Marks in ``progress`` how far it is."""
+
+    def verify(line: int, keys: list[bytes]) -> None:
+        verifying.serve(line, lambda: _held_out(host_fd), progress)
+
+    return Role(2, verify, graded=False, host_fd=host_fd, stays=True)
 
 
-def _held_out(start: Start) -> dict[str, bytes]:
+def _held_out(host_fd: int) -> dict[str, bytes]:
     """Read by the process that runs them, so that no process from whose memory a candidate is forked ever holds
     a byte of them.
     """
-    return decoded(wire.receive(start.host_fd))
-
-
-SHARED = Role(1, _share, reports=True)
-VERIFIER = Role(2, _verify, graded=False)
+    return decoded(wire.receive(host_fd))

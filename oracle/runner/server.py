@@ -34,13 +34,14 @@ _COMMON = ("typing", "collections", "itertools", "functools", "math", "re", "str
 
 def main(config_text: str, all_imported: Callable[[], None]) -> None:
     """``all_imported`` is called when no more of the runner will be imported."""
+    os.environ.pop("LD_BIND_NOW", None)
     config = json.loads(config_text)
     host_in, host_out = _take_descriptors()
     try:
         if config["meets"]:
             meeting.meet(host_in, host_out, config["scratch"])
         place = _prepare(config)
-        candidates = Nursery(place, host_in, candidate.CANDIDATE, lambda: _preloaded(config["preload"], place))
+        candidates = Nursery(place, candidate.role(place.work), lambda: _preloaded(config["preload"], place))
         # Only now, and not at the top: a candidate is forked without it.
         from . import supervisor
 
@@ -91,6 +92,7 @@ def _prepare(config: dict[str, Any]) -> Place:
     loading.list_known_modules()
     loading.import_sources_alone(place.work)
     candidate.rehearse(place.work)
+    loading.expect("solution", place.work)
     contain.bequeath(config["limits"])
     return place
 
@@ -111,3 +113,4 @@ def _freeze() -> None:
     loading.hide_runner()
     gc.collect()
     gc.freeze()
+    libc.tidy_memory()

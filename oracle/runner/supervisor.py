@@ -6,10 +6,9 @@ import platform
 import sys
 from typing import Any
 
-from . import contain, conventions, grading, guard, preloading, rehearsal, wire
+from . import contain, conventions, grading, guard, preloading, rehearsal, roles, wire
 from .children import Place
 from .nursery import Nursery
-from .roles import SHARED, VERIFIER
 from .verifiers import Verifiers
 from .watching import HostGone
 
@@ -25,10 +24,8 @@ def prepare(preload: list[str], place: Place) -> dict[str, Any]:
 
 
 def serve(place: Place, host_in: int, host_out: int, candidates: Nursery) -> None:
-    bench = grading.Bench(
-        place, host_in, candidates, Nursery(place, host_in, SHARED, lambda: None),
-        Verifiers(Nursery(place, host_in, VERIFIER, lambda: None)),
-    )  # fmt: skip
+    shared = Nursery(place, roles.shared(host_in, place.work), lambda: None)
+    bench = grading.Bench(place, host_in, candidates, shared, Verifiers(place, host_in))
     try:
         while _answer(bench, host_out):
             continue

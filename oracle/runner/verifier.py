@@ -13,7 +13,7 @@ import resource
 import socket
 import sys
 import types
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 from . import apart, guard, report, wire
 from .closed import is_closed
@@ -22,9 +22,20 @@ from .closed import is_closed
 MOST_GRADINGS = 500
 MOST_MEMORY_KB = 256 * 1024
 SERVES_AGAIN = b"+"
+# How far a grading is, in memory that the supervisor sees. It reads that where no report says so; to be woken for each
+# step would cost it more than the whole report.
+RECEIVED, LOADED = 1, 2
 
 
-def serve(line: int, held_out: Callable[[], dict[str, bytes]]) -> None:
+class Progress(Protocol):
+    """One byte."""
+
+    def __setitem__(self, index: int, value: int, /) -> None: ...
+
+    def __getitem__(self, index: int, /) -> int: ...
+
+
+def serve(line: int, held_out: Callable[[], dict[str, bytes]], progress: Progress) -> None:
     """Grade what is told on ``line`` until that is closed or this process is spent."""
     recursion, way = sys.getrecursionlimit(), socket.socket(fileno=os.dup(line))
     for left in reversed(range(MOST_GRADINGS)):
@@ -34,7 +45,7 @@ def serve(line: int, held_out: Callable[[], dict[str, bytes]]) -> None:
             return
         _bound(job["timeout_s"])
         random.seed()
-        channel = report.open_channel(line, bytes.fromhex(job["key"]), job["challenge"])
+        channel = _marked(report.open_channel(line, bytes.fromhex(job["key"]), job["challenge"]), progress)
         files = held_out()
         channel.tell("received")
         ran = _verify(dict(job, held_out=files), channel, candidate)
@@ -43,6 +54,17 @@ def serve(line: int, held_out: Callable[[], dict[str, bytes]]) -> None:
         if not left or _overgrown() or sys.getrecursionlimit() != recursion or not _closed(ran):
             return
         os.write(line, SERVES_AGAIN)
+
+
+def _marked(channel: report.Channel, progress: Progress) -> report.Channel:
+    steps = {"received": RECEIVED, "loaded": LOADED}
+
+    def tell(event: str, **fields: Any) -> None:
+        if event in steps:
+            progress[0] = steps[event]
+        channel.tell(event, **fields)
+
+    return channel._replace(tell=tell)
 
 
 def _told(line: int, way: socket.socket) -> tuple[Any, int]:
@@ -63,8 +85,8 @@ def _verify(job: dict[str, Any], channel: report.Channel, candidate: int) -> lis
     """One grading, after which the import system knows nothing of it."""
     modules, finders = dict(sys.modules), list(sys.meta_path)
     ran = apart.verify(job, channel, candidate)
-    os.close(candidate)  # upon which it ends, by the time that it would be killed
     channel.tell("finish")
+    os.close(candidate)  # upon which it ends, if it was not killed before
     sys.meta_path[:] = finders
     for name in list(sys.modules):
         if name not in modules:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import report, wire
-from .nursery import Ends
+from .nursery import Ends, Made
 
 KEPT_OUTPUT = 64 * 1024
 
@@ -17,39 +17,29 @@ class HostGone(Exception):
     """The host closed its end; there is nobody left to grade for."""
 
 
-class Reporter(NamedTuple):
-    """The process that reports: the supervisor's end of its line, and its process id."""
-
-    line: int
-    pid: int
-
-
 def watch(
-    reporter: Reporter, watched: list[Ends], ledger: report.Ledger, deadline: float, host_fd: int
+    reporter: Made, watched: list[Ends], ledger: report.Ledger, deadline: float, host_fd: int
 ) -> tuple[list[bytearray], bool]:
     """Until the report is finished, its process gone, or the time up. Returns kept output of all and "timed out"."""
     kept = [bytearray(), bytearray()]
     streams = {ends.out: kept[0] for ends in watched} | {ends.err: kept[1] for ends in watched}
-    ended = os.pidfd_open(reporter.pid)
+    line = reporter.ends.line
     poll = select.poll()
-    for fd in (*streams, reporter.line, ended):
+    for fd in (*streams, line, reporter.process):
         poll.register(fd, select.POLLIN)
     poll.register(host_fd, 0)
-    try:
-        while not ledger.finished and not ledger.breaches:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return kept, True
-            ready = dict(poll.poll(left * 1000 + 1))
-            if host_fd in ready:
-                raise HostGone()
-            _take(ready, reporter.line, ledger, streams, poll)
-            if ended in ready and reporter.line not in ready:
-                break
-        _drain(streams)
-        return kept, False
-    finally:
-        os.close(ended)
+    while not ledger.finished and not ledger.breaches:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return kept, True
+        ready = dict(poll.poll(left * 1000 + 1))
+        if host_fd in ready:
+            raise HostGone()
+        _take(ready, line, ledger, streams, poll)
+        if reporter.process in ready and line not in ready:
+            break
+    _drain(streams)
+    return kept, False
 
 
 def _take(ready: dict[int, int], line: int, ledger: report.Ledger, streams: dict[int, bytearray], poll: Any) -> None:
@@ -89,7 +79,6 @@ def _keep(fd: int, kept: bytearray) -> bool:
 def _drain(streams: dict[int, bytearray]) -> None:
     """What is already in the pipes when the report ends, and no more: a writer may go on for ever."""
     for fd, kept in streams.items():
-        os.set_blocking(fd, False)
         while len(kept) < KEPT_OUTPUT:
             before = len(kept)
             _keep(fd, kept)

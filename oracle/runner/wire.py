@@ -4,30 +4,69 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from typing import Any, Callable
 
 MAX_FRAME = 64 * 1024 * 1024
-
-_HEAD = struct.Struct(">I")
 
 
 class Closed(Exception):
     """The other end is gone, or spoke something else than this protocol."""
 
 
-def frame(message: Any) -> bytes:
-    body = json.dumps(message).encode("utf-8")
-    return _HEAD.pack(len(body)) + body
+def _writer() -> Callable[[Any], str]:
+    """``json.dumps``, made of C objects alone where this Python has them.
+
+    What is written in Python there looks up the rest of itself by name at each call: a submission in this process
+    could put its own in the way of a report. It also takes longer, and touches more pages.
+    """
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return json.JSONEncoder().encode
+    quote, join = json.encoder.encode_basestring_ascii, "".join
+    parts = make(None, _refuse, quote, None, ": ", ", ", False, False, True)
+
+    def dumps(value: Any) -> str:
+        return join(parts(value, 0))
+
+    return dumps
 
 
-def write_all(fd: int, data: bytes, write: Callable[[int, Any], int] = os.write) -> None:
-    view = memoryview(data)
-    while view:
+def _refuse(value: Any) -> Any:
+    raise TypeError("no JSON for %s" % type(value).__name__)
+
+
+def _parser() -> Callable[[str | bytes], Any]:
+    """``json.loads``, likewise, of JSON with nothing around it. Raises ValueError, RecursionError."""
+    scan = json.JSONDecoder().scan_once
+
+    def loads(data: str | bytes) -> Any:
+        text = data if type(data) is str else str(data, "utf-8")
         try:
-            view = view[write(fd, view) :]
-        except (BrokenPipeError, ConnectionError) as error:
-            raise Closed(str(error)) from None
+            value, end = scan(text, 0)
+        except StopIteration:
+            raise ValueError("not JSON") from None
+        if end != len(text):
+            raise ValueError("more than JSON")
+        return value
+
+    return loads
+
+
+dumps, loads = _writer(), _parser()
+
+
+def frame(message: Any, dumps: Callable[[Any], str] = dumps) -> bytes:
+    body = dumps(message).encode("utf-8")
+    return len(body).to_bytes(4, "big") + body
+
+
+def write_all(fd: int, data: bytes | bytearray, write: Callable[[int, Any], int] = os.write) -> None:
+    try:
+        done = write(fd, data)
+        while done < len(data):
+            done += write(fd, memoryview(data)[done:])
+    except (BrokenPipeError, ConnectionError) as error:
+        raise Closed(str(error)) from None
 
 
 def send(fd: int, message: Any) -> None:
@@ -55,38 +94,47 @@ def receive(fd: int, limit: int = MAX_FRAME) -> Any:
 
 def body(fd: int, head: bytes, limit: int = MAX_FRAME) -> Any:
     """The message whose first four bytes have been read already; as :func:`receive`."""
-    (size,) = _HEAD.unpack(head)
+    size = int.from_bytes(head, "big")
     if size > limit:
         raise Closed("a frame of %d bytes is over the limit of %d" % (size, limit))
     return parsed(read_exactly(fd, size))
 
 
-class Reader:
-    """Messages from one descriptor that nothing else reads: most take one system call."""
+def reader(fd: int) -> Callable[[], Any]:
+    """As :func:`receive`, for a descriptor that nothing else reads: most messages take one system call.
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._buffer = bytearray()
+    The first look takes little memory: most messages are short, and each page of it would be one to copy.
+    """
+    buffer, read = bytearray(), os.read
+    look = [_SHORT]
 
-    def receive(self) -> Any:
-        """As :func:`receive`."""
-        buffer = self._buffer
+    def receive() -> Any:
         while True:
             whole = split_frame(buffer)
             if whole is not None:
                 return parsed(whole)
             try:
-                part = os.read(self._fd, 1 << 16)
+                part = read(fd, look[0])
             except ConnectionError as error:
                 raise Closed(str(error)) from None
             if not part:
                 raise Closed("end of stream")
-            buffer += part
+            if len(part) == look[0]:
+                look[0] = _LONG
+            elif not buffer and len(part) > 4 and int.from_bytes(part[:4], "big") == len(part) - 4:
+                return parsed(part[4:])
+            buffer.extend(part)
+
+    return receive
+
+
+# Bytes: of what Python's own allocator still holds in a page that it uses anyway, and of many messages at once.
+_SHORT, _LONG = 448, 1 << 16
 
 
 def parsed(text: bytes) -> Any:
     try:
-        return json.loads(text)
+        return loads(text)
     except (ValueError, RecursionError) as error:
         raise Closed("not JSON: %s" % type(error).__name__) from None
 
@@ -95,7 +143,7 @@ def split_frame(buffer: bytearray, limit: int = MAX_FRAME) -> bytes | None:
     """Take one whole frame's body off the front of ``buffer``, or None. Raises Closed when oversized."""
     if len(buffer) < 4:
         return None
-    (size,) = _HEAD.unpack_from(buffer)
+    size = int.from_bytes(buffer[:4], "big")
     if size > limit:
         raise Closed("a frame of %d bytes is over the limit of %d" % (size, limit))
     if len(buffer) < 4 + size:

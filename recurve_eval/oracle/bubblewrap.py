@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from recurve_eval.oracle.line import Launch, Spawn
-from recurve_eval.oracle.warm import ARRANGEMENT, ENVIRONMENT, WarmOracle
+from recurve_eval.oracle.warm import ARRANGEMENT, STARTED_WITH, WarmOracle
 
 RUNNER = "/opt/recurve/runner"
 WORK = "/work"
@@ -56,7 +56,7 @@ class BubblewrapOracle(WarmOracle):
             slot, preload, scratch=WORK, unveil=False, own_scratch=False, must_be_empty=_OWN[1:]
         )
         inside = [self._prefix[1], "-I", "-S", "-B", RUNNER, json.dumps(config)]
-        return Spawn((self.bwrap, *self._walls(), "--", *inside), ENVIRONMENT)
+        return Spawn((self.bwrap, *self._walls(), "--", *inside), STARTED_WITH)
 
     def isolation(self, containment: Mapping[str, bool]) -> str:
         own_uid = "a user id" if containment["uid_per_grading"] else "no user id of its own"

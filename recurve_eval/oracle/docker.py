@@ -24,7 +24,7 @@ from recurve_eval.oracle.daemon import TROUBLE, connect, labels, reap_orphans, w
 from recurve_eval.oracle.line import Launch, ServerLost
 from recurve_eval.oracle.runner import runner_sources
 from recurve_eval.oracle.server import WarmServer
-from recurve_eval.oracle.warm import ARRANGEMENT, ENVIRONMENT, WarmOracle
+from recurve_eval.oracle.warm import ARRANGEMENT, STARTED_WITH, WarmOracle
 
 WORK = "/work"
 # What the supervisor, the container's first process, cannot do without. A graded process holds none of them.
@@ -172,7 +172,7 @@ class DockerOracle(WarmOracle):
         sources = runner_sources(self.runner)
         argv = (self.interpreter(), "-I", "-S", "-B", "-c", sources["boot.py"].decode(), json.dumps(config))
         return Contained(
-            url=self.docker_host, image=self.image_digest(), argv=argv, env=ENVIRONMENT, host=self._walls(),
+            url=self.docker_host, image=self.image_digest(), argv=argv, env=STARTED_WITH, host=self._walls(),
             sources=sources, labels=labels(self._run_label), meets=True,
         )  # fmt: skip
 

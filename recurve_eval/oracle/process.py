@@ -11,7 +11,7 @@ from pathlib import Path
 
 from recurve_eval.oracle.line import Launch, Spawn
 from recurve_eval.oracle.owner import Owner, reap_scratch
-from recurve_eval.oracle.warm import ARRANGEMENT, ENVIRONMENT, WarmOracle
+from recurve_eval.oracle.warm import ARRANGEMENT, STARTED_WITH, WarmOracle
 
 _SHM = "/dev/shm"
 
@@ -36,7 +36,7 @@ class ProcessOracle(WarmOracle):
         scratch = tempfile.mkdtemp(prefix=Owner.me().prefix, dir=self._parent)
         config = self.server_config(slot, preload, scratch=scratch, unveil=True, own_scratch=True, must_be_empty=[])
         argv = (self.interpreter(), "-I", "-S", "-B", str(self.runner), json.dumps(config))
-        return Spawn(argv, ENVIRONMENT, remove=scratch)
+        return Spawn(argv, STARTED_WITH, remove=scratch)
 
     def reap(self) -> int:
         return reap_scratch([Path(self._parent)])

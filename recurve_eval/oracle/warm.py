@@ -27,6 +27,8 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMEXPR_NUM_THREADS": "1",
     "MPLBACKEND": "Agg", "PATH": "/usr/local/bin:/usr/bin:/bin",
 }  # fmt: skip
+# A server has all its functions bound before it forks, so that no graded process has to; it hands this to none.
+STARTED_WITH = {**ENVIRONMENT, "LD_BIND_NOW": "1"}
 TIMEOUT_POLICY = "wall clock; once more alone; twice with a healthy grader is fail"
 ARRANGEMENT = (
     "tests apart from the submission by the check and reference conventions, sharing its process by unittest and "
