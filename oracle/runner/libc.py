@@ -63,13 +63,6 @@ def hide_memory() -> None:
     _checked(prctl(*HIDE_MEMORY), "prctl")
 
 
-def tidy_memory() -> None:
-    """Bring together what was freed. Else the first large piece of memory that a child asks for does so, on every page
-    that holds some.
-    """
-    _libc.malloc_trim(0)
-
-
 def become_subreaper() -> None:
     """Orphaned descendants become our children, so that none can be lost sight of."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

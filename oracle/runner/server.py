@@ -113,4 +113,3 @@ def _freeze() -> None:
     loading.hide_runner()
     gc.collect()
     gc.freeze()
-    libc.tidy_memory()
