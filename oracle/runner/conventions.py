@@ -10,19 +10,16 @@
 
 from __future__ import annotations
 
-import random
 import unittest
 from typing import Any, Callable, NamedTuple, Optional
 
-from .heldout import HeldOut, Watch, Wrong, twin
+from .heldout import HeldOut, Watch, Wrong, below, twin
 from .loading import describe
 from .report import Channel
 
 # Of everything that must fail: the tests below, the unguessable candidate, the twins and Wrong of heldout, the
 # unguessable answer of the reference convention. A change to any of them can change a verdict, and is a new version.
-CANARY_VERSION = 1
-
-dice = random.SystemRandom()
+CANARY_VERSION = 2
 
 
 class Stage(NamedTuple):
@@ -46,10 +43,10 @@ class MustFail(unittest.TestCase):
     """Each method is false whatever the submission does; a pass means that something here lies."""
 
     def false(self) -> None:
-        self.assertTrue(not dice.random() < 2)
+        self.assertTrue(below(2) > 1)
 
     def different(self) -> None:
-        value = dice.choice([1, "a", [1], {"a": 1}, 1.5])
+        value = _VALUES[below(len(_VALUES))]
         self.assertEqual(value, twin(value))
 
     def unguessable(self) -> None:
@@ -59,6 +56,7 @@ class MustFail(unittest.TestCase):
         self.fail("on purpose")
 
 
+_VALUES: tuple[Any, ...] = (1, "a", [1], {"a": 1}, 1.5)
 CANARIES = ("false", "different", "unguessable", "failing")
 
 
@@ -131,7 +129,7 @@ def run_unittest(stage: Stage, load_submission: Callable[[], Any]) -> None:
     for stem in sorted(stage.held.code()):
         suites += loader.loadTestsFromModule(stage.held.load(stem))
     for name in CANARIES:
-        suites.insert(dice.randrange(len(suites) + 1), MustFail(name))
+        suites.insert(below(len(suites) + 1), MustFail(name))
     unittest.TestSuite(suites).run(Result(stage))
 
 
@@ -148,7 +146,7 @@ def run_check(stage: Stage, load_submission: Callable[[], Any]) -> None:
     if _attempt(check, lambda *a, **k: Wrong()) is None:
         raise HarnessFault("check() passes a candidate that returns a meaningless object")
     submission = load_submission()
-    before = dice.random() < 0.5
+    before = below(2) == 1
     if before:
         _canary(stage, check)
     challenge = stage.channel.ask("start", id="check")
@@ -156,7 +154,7 @@ def run_check(stage: Stage, load_submission: Callable[[], Any]) -> None:
     _accuse(stage)
     outcome = "passed" if error is None else "failed"
     stage.channel.tell("end", id="check", outcome=outcome, message=error or "", challenge=challenge)
-    if not before or dice.random() < 0.5:
+    if not before or below(2):
         _canary(stage, check)
 
 

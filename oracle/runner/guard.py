@@ -128,7 +128,7 @@ def _named(path: Any) -> str:
 
 
 _snapshots: dict[str, Pristine] = {}
-_cross_check: list[Callable[[Any, Any], None]] = []
+_cross_check: list[Callable[[Any, Any, bool], None]] = []
 
 
 def take_snapshot() -> None:
@@ -143,9 +143,15 @@ def snapshot(convention: str) -> Pristine:
     return _snapshots["check" if convention == "check" else "unittest"]
 
 
-def set_cross_check(cross_check: Callable[[Any, Any], None]) -> None:
-    """Arm the wrapped assertions of this process with ``cross_check``."""
+def set_cross_check(cross_check: Callable[[Any, Any, bool], None]) -> Callable[[], str | None]:
+    """Arm the wrapped assertions of this process with ``cross_check``; return what says so if they are not any more."""
     _cross_check[:] = [cross_check]
+    armed = _cross_check
+
+    def disarmed() -> str | None:
+        return None if len(armed) == 1 and armed[0] is cross_check else "the cross-check of assertions was removed"
+
+    return disarmed
 
 
 def _wrap_assertions() -> None:
@@ -158,12 +164,12 @@ def _wrap_assertions() -> None:
 
 
 def _cross_checked(original: Callable[..., None]) -> Callable[..., None]:
-    armed = _cross_check
+    armed, exact = _cross_check, original.__name__ == "assertEqual"
 
     def assertion(self: Any, first: Any, second: Any, *rest: Any, **options: Any) -> None:
         original(self, first, second, *rest, **options)
         for cross_check in armed:
-            cross_check(first, second)
+            cross_check(first, second, exact)
 
     assertion.__name__ = original.__name__
     return assertion

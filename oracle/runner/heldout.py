@@ -1,8 +1,9 @@
 """Held-out modules: compiled from memory under unguessable names, their comparisons watched.
 
 In a process that the submission shares, each ``==``, ``!=``-free comparison and membership test of a
-held-out module is compiled into a call that repeats it against a value nobody can know. An object
-that claims to be equal to that too is lying, and the grading is tampered with.
+held-out module is compiled into a call that repeats it against values nobody can know, far and near, and against the
+same one again, in an order nobody can know. An object that claims to be equal to one of the former, or that is
+equal at one time and not at another, is lying, and the grading is tampered with.
 """
 
 from __future__ import annotations
@@ -11,12 +12,20 @@ import ast
 import importlib.abc
 import importlib.machinery
 import os
-import random
 import sys
 import types
 from typing import Any, Callable, Sequence
 
-_dice = random.SystemRandom()
+_ATOMS = (int, str, float, bool, bytes, type(None))
+
+
+def below(count: int, urandom: Any = os.urandom, number: Any = int.from_bytes) -> int:
+    """A number that nobody can guess, of functions that nobody can replace: the module random is Python."""
+    return int(number(urandom(8), "big") % count)
+
+
+def _noise(urandom: Any = os.urandom) -> str:
+    return str(urandom(8).hex())
 
 
 class Wrong:
@@ -24,17 +33,17 @@ class Wrong:
 
     __slots__ = ("secret",)
 
-    def __init__(self) -> None:
-        self.secret = os.urandom(16)
+    def __init__(self, urandom: Any = os.urandom) -> None:
+        self.secret = urandom(16)
 
 
 def twin(value: Any) -> Any:
     """Something of the same type that differs from ``value`` in a way nobody can guess."""
-    kind, noise = type(value), os.urandom(8).hex()
+    kind, noise = type(value), _noise()
     if kind is int:
-        return value + _dice.randrange(1 << 40, 1 << 50)
+        return value + (1 << 40) + below(1 << 50)
     if kind is float and abs(value) < 1e300:
-        return value * 3.0 + _dice.uniform(1e9, 1e12)
+        return value * 3.0 + 1e9 + below(1 << 40)
     if kind is str:
         return value + noise
     if kind is bytes:
@@ -48,6 +57,26 @@ def twin(value: Any) -> Any:
     return Wrong()
 
 
+def near(value: Any) -> Any:
+    """Something of the same type and about the same size that differs from ``value`` in a way nobody can guess."""
+    kind = type(value)
+    if kind is int:
+        return value + (1 + below(99)) * (1 - 2 * below(2))
+    if kind is float and abs(value) < 1e300:
+        return value + (1.0 + abs(value)) * (1 + below(99)) / 100.0
+    if kind is str and value:
+        at = below(len(value))
+        # Box drawing and block elements: no case, no digits, no letters.
+        return value[:at] + chr(0x2500 + below(0x80) + 0x80 * (value[at] < chr(0x2580))) + value[at + 1 :]
+    if (kind is list or kind is tuple) and value:
+        at = below(len(value))
+        return value[:at] + kind([near(value[at])]) + value[at + 1 :]
+    if kind is dict and value:
+        key = list(value)[below(len(value))]
+        return {**value, key: near(value[key])}
+    return twin(value)
+
+
 def _is_true(verdict: Any) -> bool:
     return verdict is True or (type(verdict).__name__ in ("bool_", "bool") and bool(verdict))
 
@@ -59,6 +88,14 @@ def _claims(compare: Callable[[], Any]) -> bool:
         return False
 
 
+def _holds(compare: Callable[[], Any]) -> bool | None:
+    """Whether a comparison holds; None where it has no answer."""
+    try:
+        return bool(compare())
+    except Exception:
+        return None
+
+
 class Watch:
     """Comparisons that catch a lying object in the act; ``accuse`` is told of it at once."""
 
@@ -66,24 +103,38 @@ class Watch:
         self._accuse = accuse
 
     def equal(self, left: Any, right: Any) -> Any:
-        early = _dice.random() < 0.5
-        if early:
+        if type(left) in _ATOMS and type(right) in _ATOMS:
+            return left == right
+        if below(2):
             self.cross_check(left, right)
+            return left == right
         verdict = left == right
-        if not early or _dice.random() < 0.5:
-            self.cross_check(left, right)
+        self.cross_check(left, right, _is_true(verdict))
         return verdict
 
-    def cross_check(self, left: Any, right: Any) -> None:
-        trials = [
+    def cross_check(self, left: Any, right: Any, found_equal: bool = False) -> None:
+        """``found_equal``: they have just been found to be equal."""
+        if type(left) in _ATOMS and type(right) in _ATOMS:
+            return
+        false = [
             lambda: left == twin(right),
             lambda: twin(left) == right,
+            lambda: left == near(right),
+            lambda: near(left) == right,
             lambda: left == Wrong(),
             lambda: Wrong() == right,
         ]
-        _dice.shuffle(trials)
-        if any(_claims(trial) for trial in trials):
-            self._accuse("an object claims to be equal to an unguessable value")
+        true = [lambda: left == right, lambda: left == right]
+        said = [True] if found_equal else []
+        while false or true:
+            chosen = below(len(false) + len(true))
+            if chosen >= len(false):
+                said.append(_holds(true.pop()))
+            elif _claims(false.pop(chosen)):
+                self._accuse("an object claims to be equal to an unguessable value")
+                return
+        if True in said and False in said:
+            self._accuse("an object is equal to a value at one time and not at another")
 
     def contains(self, left: Any, right: Any) -> Any:
         if _claims(lambda: twin(left) in right and Wrong() in right):

@@ -20,7 +20,8 @@ import types
 import unittest
 from typing import Any, Callable
 
-from .conventions import CANARIES, HarnessFault, MustFail, Result, Stage, dice
+from .conventions import CANARIES, HarnessFault, MustFail, Result, Stage
+from .heldout import below
 from .loading import describe
 
 _AT_CLASS_LEVEL = ("setUpClass", "tearDownClass")
@@ -149,5 +150,5 @@ def _with_canaries(case: Any, tests: list[Any]) -> list[Any]:
     plain = all(getattr(case, name).__func__ is getattr(unittest.TestCase, name).__func__ for name in _AT_CLASS_LEVEL)
     suites: list[Any] = list(tests) if plain else [unittest.TestSuite(tests)]
     for name in CANARIES:
-        suites.insert(dice.randrange(len(suites) + 1), MustFail(name))
+        suites.insert(below(len(suites) + 1), MustFail(name))
     return suites

@@ -38,8 +38,8 @@ def _prepare(job: dict[str, Any], channel: Channel) -> Stage:
         held.code()
     except SyntaxError as error:
         raise HarnessFault("the held-out tests do not compile: " + describe(error)) from None
-    guard.set_cross_check(watch.cross_check)
-    stage = Stage(channel, held, watch, job["params"], guard.snapshot(job["convention"]).changed)
+    disarmed, changed = guard.set_cross_check(watch.cross_check), guard.snapshot(job["convention"]).changed
+    stage = Stage(channel, held, watch, job["params"], lambda: changed() or disarmed())
     sys.meta_path.append(held)
     guard.arm(trusted_paths(), ("/proc", _RUNNER))
     return stage

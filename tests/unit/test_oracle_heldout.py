@@ -43,6 +43,44 @@ def test_a_twin_is_never_equal(value: object) -> None:
     assert not (heldout.twin(value) == value)  # noqa: SIM201
 
 
+@given(VALUES)
+def test_what_is_near_is_of_the_same_type_and_never_equal(value: object) -> None:
+    near = heldout.near(value)
+    assert not (near == value)  # noqa: SIM201
+    assert type(near) is type(value) or type(near) is heldout.Wrong
+
+
+class Once:
+    """Equal to what it is compared with first, and to nothing after that."""
+
+    asked = False
+
+    def __eq__(self, other: object) -> bool:
+        first, self.asked = not self.asked, True
+        return first
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Likely:
+    """Equal to every number that an answer may be."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is int and abs(other) < 1 << 39
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("liar", [Once, Likely])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_liar_that_picks_what_it_is_equal_to_is_caught(liar: type, swapped: bool) -> None:
+    for _ in range(50):
+        watch, accusations = watched()
+        pair = (5, liar()) if swapped else (liar(), 5)
+        watch.cross_check(*pair, pair[0] == pair[1])
+        assert accusations
+
+
 @pytest.mark.parametrize("order", [lambda w: w.equal(Lying(1), 5), lambda w: w.equal(5, Lying(1))])
 def test_a_liar_is_caught_on_either_side(order: object) -> None:
     watch, accusations = watched()
