@@ -62,7 +62,7 @@ def main() -> None:
     oracle.start(WORKERS)
     oracle.grade(canonical[0])
     started = time.perf_counter()
-    through, plain = graded(oracle, canonical), plainly(canonical, forks=True) / WORKERS
+    through, plain = graded(oracle, canonical), sum(plainly(canonical, forks=True)) / WORKERS
     wall = graded(oracle, jobs)
     oracle.close()
     inside, bare = sandboxed()
