@@ -326,7 +326,7 @@ def lock_of(study: Study) -> Path:
         (lambda env: env["facts"].update(concurrency=7), "concurrency is locked as 7 and is 2 here"),
         (lambda env: env["facts"].update(python="3.9.1"), "python is locked as '3.9.1'"),
         (lambda env: env["facts"].update(runner="x"), "runner is locked as 'x'"),
-        (lambda env: env["facts"].update(canary_version=0), "canary_version is locked as 0 and is 1 here"),
+        (lambda env: env["facts"].update(canary_version=0), "canary_version is locked as 0 and is 2 here"),
         (lambda env: env["facts"].update(timeout_policy="none"), "timeout_policy is locked as 'none'"),
         (lambda env: env["facts"]["limits"].update(memory_mb=1), "limits.memory_mb is locked as 1"),
         (lambda env: env.update(image_digest="sha256:0"), "image_digest is locked as 'sha256:0'"),
