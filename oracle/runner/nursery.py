@@ -23,6 +23,7 @@ from .children import Place, Role
 _CHILD = b"c"
 _LIMIT = 1 << 16
 _DESCRIPTORS = 4
+_MOST_DEAD = 20
 
 
 class Ends(NamedTuple):
@@ -66,13 +67,21 @@ class Nursery:
         theirs.close()
 
     def child(self) -> Made:
-        """A fresh one, which has to be ended before the next is asked for."""
-        made = self._handed()
-        while made.gone():  # it died while it waited
-            self.end(made)
-            made.close()
+        """A fresh one, alive, which has to be ended before the next is asked for."""
+        words = b""
+        for _ in range(_MOST_DEAD):
             made = self._handed()
-        return made
+            if not made.gone():
+                return made
+            self.end(made)
+            try:
+                words = os.read(made.ends.err, 500)
+            except BlockingIOError:
+                pass
+            made.close()
+        raise contain.Leftover(
+            "%d children died while they waited: %s" % (_MOST_DEAD, words.decode("utf-8", "replace").strip())
+        )
 
     def _handed(self) -> Made:
         if not self._asked:

@@ -35,6 +35,7 @@ ARRANGEMENT = (
     "namespace, or as a job says"
 )
 UIDS_A_SLOT = 1000  # of which the runner uses the first 999
+_NO_UID = (1 << 32) - 1  # to the kernel: leave it as it is
 
 Event = Mapping[str, JSON]
 
@@ -88,6 +89,11 @@ class WarmOracle:
 
     def __post_init__(self) -> None:
         hold_to_limits(self)
+        if self.uid_base + self.concurrency * UIDS_A_SLOT >= _NO_UID:
+            raise ConfigError(
+                f"oracle.uid_base={self.uid_base} leaves no room for {UIDS_A_SLOT} user ids for each of "
+                f"{self.concurrency} servers below {_NO_UID}"
+            )
 
     # -- what a backend adds ---------------------------------------------------------------------
 
