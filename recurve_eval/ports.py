@@ -257,6 +257,7 @@ class GateRecord:
     adversary: dict[str, JSON] | None = None
     governor: dict[str, JSON] | None = None
     challenge_events: list[dict[str, JSON]] = field(default_factory=list)
+    retried: list[dict[str, JSON]] = field(default_factory=list)  # time-outs that were asked once more
     clock: dict[str, float] = field(default_factory=dict)  # seconds of the ``probes`` and of the ``reviews`` themselves
     state: dict[str, Any] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from recurve_eval.domain import Finding, Phase, refusals
+from recurve_eval.domain import JSON, Finding, Phase, refusals
 from recurve_eval.ports import Auditor, GateComponent, GateContext, Observation, Staged
 
 
@@ -56,10 +56,11 @@ class Rounds:
         found: list[Finding] = []
         for component in self._staged if self.phase is Phase.AUTHOR else self.components:
             look = component.admit if self.phase is Phase.AUTHOR else component.check  # type: ignore[union-attr]
-            before = sum(self.context.record.clock.values())
+            record = self.context.record
+            before, seen = sum(record.clock.values()), len(record.retried)
             finding = look(self.context)
-            own = round(sum(self.context.record.clock.values()) - before, 6)
-            found.append(replace(finding, evidence={**finding.evidence, "probe_wall_s": own}))
+            more: dict[str, JSON] = {"probe_wall_s": round(sum(record.clock.values()) - before, 6)}
+            found.append(replace(finding, evidence={**finding.evidence, **more, **self._asked_twice(seen)}))
             self.note(found[-1])
             if refusals(found[-1:]):
                 break
@@ -82,4 +83,12 @@ class Rounds:
 
     def audit(self) -> None:
         """Let the auditors look, now that everything is decided."""
-        self.observations += [auditor.observe(self.context) for auditor in self.auditors]
+        for auditor in self.auditors:
+            seen = len(self.context.record.retried)
+            saw = auditor.observe(self.context)
+            self.observations.append(replace(saw, facts={**saw.facts, **self._asked_twice(seen)}))
+
+    def _asked_twice(self, seen: int) -> dict[str, JSON]:
+        """The time-outs beyond the first ``seen`` that were asked once more, where there were any."""
+        new = self.context.record.retried[seen:]
+        return {"asked_twice": new} if new else {}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from recurve_eval.domain import JSON, Finding, GateVerdict, Task
 from recurve_eval.errors import ConfigError, InfraError, SandboxError
 from recurve_eval.gates.copies import copy_of
+from recurve_eval.gates.probes import asked_twice
 from recurve_eval.ports import Command, Completed, GateContext
 
 
@@ -16,10 +17,10 @@ from recurve_eval.ports import Command, Completed, GateContext
 class CommandCheck:
     """Runs a command on a copy of the work, in the agent's sandbox.
 
-    Exit 0 is GREEN and any other exit RED. A command that outlives its time is BROKEN, which rejects as
-    RED does and says so: what has not answered has not approved. The copy means that a check cannot
-    alter the work it judges; the task's protected files are laid over it, so that weakened tests do
-    not count.
+    Exit 0 is GREEN and any other exit RED. A command that outlives its time is asked once more, in a fresh
+    copy, because the machine may have stood still; one that does so twice is BROKEN, which rejects as RED
+    does and says so: what has not answered has not approved. The copy means that a check cannot alter the
+    work it judges; the task's protected files are laid over it, so that weakened tests do not count.
 
     Attributes
     ----------
@@ -29,7 +30,7 @@ class CommandCheck:
         Run once in the workspace, inside the agent's sandbox, before the agent starts: to install a hook, say. A
         failure is the machinery's.
     timeout_s : float
-        Seconds allowed to each command.
+        Seconds allowed to each asking of a command.
     binding : bool
         Whether the finding decides, or is only recorded.
     max_feedback_bytes : int
@@ -78,14 +79,30 @@ class CommandCheck:
 
     def check(self, context: GateContext) -> Finding:
         started = time.perf_counter()
-        problem, done = self._run(context)
+        problem, askings = self._ask(context)
         wall = time.perf_counter() - started
-        if done is None:
+        if problem:
             return Finding(self.name, GateVerdict.RED, problem, self.binding, wall, {"problem": problem})
+        done, own_s = askings[-1], sum(a.wall_s for a in askings)
         verdict, message = self._judge(done)
-        evidence = {"exit_code": done.exit_code, "timed_out": done.timed_out, "check_wall_s": round(done.wall_s, 6)}
+        if len(askings) > 1:
+            context.record.retried.append(asked_twice(self.name, self.timeout_s, verdict, own_s))
+        evidence = {
+            "exit_code": done.exit_code, "timed_out": done.timed_out, "asked": len(askings),
+            "check_wall_s": round(own_s, 6),
+        }  # fmt: skip
         (context.evidence / f"{self.name}.out").write_bytes(done.stdout + done.stderr)
         return Finding(self.name, verdict, message, self.binding, wall, evidence)
+
+    def _ask(self, context: GateContext) -> tuple[str, list[Completed]]:
+        """What about the work prevents an answer, or how each asking ended: two where the first timed out."""
+        askings: list[Completed] = []
+        while not askings or (askings[-1].timed_out and len(askings) < 2):
+            problem, done = self._run(context)
+            if done is None:
+                return problem, []
+            askings.append(done)
+        return "", askings
 
     def _run(self, context: GateContext) -> tuple[str, Completed | None]:
         with copy_of(context.workspace, context.task) as copy:
@@ -101,7 +118,7 @@ class CommandCheck:
         if done.cancelled:
             raise SandboxError(f"the check '{self.name}' was cancelled")
         if done.timed_out:
-            return GateVerdict.BROKEN, f"the check '{self.name}' did not end within {self.timeout_s:g} s"
+            return GateVerdict.BROKEN, f"the check '{self.name}' timed out twice (limit {self.timeout_s:g} s)"
         if done.exit_code == 0:
             return GateVerdict.GREEN, ""
         output = (done.stdout + done.stderr)[-self.max_feedback_bytes :].decode("utf-8", "replace").strip()

@@ -28,7 +28,7 @@ class Claims:
     author_turns : int
         Turns that the agent has to bring its claims to admission.
     timeout_s : float
-        Seconds a probe may take; a claim may ask for less.
+        Seconds a probe may take before it is asked once more, then BROKEN; a claim may ask for less.
     max_feedback_bytes : int
         How much of a probe's output a rejection carries.
     prompts : str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from recurve_eval.domain import JSON, Finding, GateVerdict, Task, Turn
@@ -12,7 +14,7 @@ from recurve_eval.errors import InfraError
 from recurve_eval.gates.adversary import answer_to, usage_of
 from recurve_eval.gates.copies import NOT_CLAIMS, differences, listing
 from recurve_eval.gates.ledger import HOME, Claim, LedgerError, read_ledger
-from recurve_eval.gates.places import SessionPlace, Unjudgeable
+from recurve_eval.gates.places import Place, SessionPlace, Unjudgeable
 from recurve_eval.gates.probes import Case, Examination, Limits
 from recurve_eval.gates.prompts import prompt_pins, read_prompt
 from recurve_eval.gates.review import Proposal, Reviewer, Unreviewed, challenge, parse_review, review_prompt, try_out
@@ -158,18 +160,23 @@ def mechanical_look(name: str, context: GateContext) -> tuple[str, str | None, s
         return "drift", None, f"claims or probes are not what was admitted: {', '.join(drifted[:5])}"
     claims = read_ledger(context.workspace)
     limits = context.record.state.get("limits", Limits())
+    with Examination(partial(_checkout, name, context, claims), limits) as examination:
+        for case in _cases(claims):
+            run = examination.run(case)
+            if run.verdict is not case.want:
+                found = f"{run.verdict.value} where {case.want.value} is wanted"
+                return "rerun", case.claim.id, f"in a fresh checkout the probe of {case.label} is {found} {run.why}"
+    return "", None, ""
+
+
+@contextmanager
+def _checkout(name: str, context: GateContext, claims: Sequence[Claim]) -> Iterator[Place]:
     with snapshot(context, claims, traps=True) as (place, _):
         session = context.open_session(place, name)
         try:
-            examination = Examination(SessionPlace(place, session, context.task.public, context.record.clock), limits)
-            for case in _cases(claims):
-                run = examination.run(case)
-                if run.verdict is not case.want:
-                    found = f"{run.verdict.value} where {case.want.value} is wanted"
-                    return "rerun", case.claim.id, f"in a fresh checkout the probe of {case.label} is {found} {run.why}"
+            yield SessionPlace(place, session, context.task.public, context.record.clock, context.record.retried)
         finally:
             session.close()
-    return "", None, ""
 
 
 def _cases(claims: Sequence[Claim]) -> list[Case]:

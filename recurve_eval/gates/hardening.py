@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from recurve_eval.domain import JSON, Finding, GateVerdict, KnownBad, Task
 from recurve_eval.errors import ConfigError
@@ -75,8 +76,8 @@ class _Measuring:
         """One pass over the work as it stands. Raises LedgerError, Unjudgeable."""
         claims = read_ledger(context.workspace)
         limits = context.record.state.get("limits", Limits())
-        with session_place(context, self.name) as place:
-            return _Pass(self, claims, limits, place, context.task).run()
+        with Examination(partial(session_place, context, self.name), limits) as examination:
+            return _Pass(self, claims, examination, context.task).run()
 
 
 @dataclass
@@ -119,12 +120,11 @@ class AuditedHardening(_Measuring):
 
 @dataclass
 class _Pass:
-    """One pass in one place."""
+    """One pass over the work and its variants."""
 
     how: _Measuring
     claims: Sequence[Claim]
-    limits: Limits
-    place: Place
+    examination: Examination
     task: Task
 
     def run(self) -> Measurement:
@@ -140,7 +140,7 @@ class _Pass:
     def _work(self) -> dict[str, bytes]:
         files = {}
         for path in self.task.capture.paths:
-            file = self.place.root / path
+            file = self.examination.place.root / path
             if path.endswith(".py") and file.is_file() and not file.is_symlink():
                 files[path] = file.read_bytes()
         return files
@@ -148,24 +148,10 @@ class _Pass:
     def _verdicts(self, name: str, files: Mapping[str, bytes]) -> dict[str, GateVerdict]:
         """Every probe's verdict on the work with some files replaced."""
         where = f"{FIXTURES}/{name}"
-        self._lay(where, files)
-        examination = Examination(self.place, self.limits)
-        verdicts = {c.id: examination.run(Case(c, where)).verdict for c in self.claims}
-        shutil.rmtree(self.place.root / where)
+        with self.examination.beside(partial(_lay, where, files)):
+            verdicts = {c.id: self.examination.run(Case(c, where)).verdict for c in self.claims}
+        shutil.rmtree(self.examination.place.root / where)
         return verdicts
-
-    def _lay(self, where: str, files: Mapping[str, bytes]) -> None:
-        target = self.place.root / where
-        target.mkdir(parents=True)
-        for entry in self.place.root.iterdir():
-            if entry.name == HOME:
-                continue
-            if entry.is_dir():
-                shutil.copytree(entry, target / entry.name, symlinks=True)
-            else:
-                shutil.copy2(entry, target / entry.name)
-        for path, content in files.items():
-            (target / path).write_bytes(content)
 
     def _fuzz(self, work: Mapping[str, bytes]) -> Measurement:
         drawn = mutants(work, self.how.mutants, self.how.seed, self.task.id) if self.how.mutants else []
@@ -213,7 +199,7 @@ class _Pass:
         for claim in self.claims:
             if claim.reference is None:
                 continue
-            run = Examination(self.place, self.limits).run(Case(claim, claim.reference.path))
+            run = self.examination.run(Case(claim, claim.reference.path))
             if run.verdict is GREEN:
                 agreed.add(claim.reference.kind)
             else:
@@ -221,6 +207,21 @@ class _Pass:
                     f"claim '{claim.id}': its probe rejects the {claim.reference.kind} reference: {run.line}"
                 )
         return sorted(agreed), disagree
+
+
+def _lay(where: str, files: Mapping[str, bytes], place: Place) -> None:
+    """Lay the work down as a fixture, with some files replaced."""
+    target = place.root / where
+    target.mkdir(parents=True)
+    for entry in place.root.iterdir():
+        if entry.name == HOME:
+            continue
+        if entry.is_dir():
+            shutil.copytree(entry, target / entry.name, symlinks=True)
+        else:
+            shutil.copy2(entry, target / entry.name)
+    for path, content in files.items():
+        (target / path).write_bytes(content)
 
 
 def _shown(work: Mapping[str, bytes], mutant: KnownBad) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from recurve_eval.domain import JSON
 from recurve_eval.errors import SandboxError
 from recurve_eval.gates.copies import clear_fixtures, copy_of, copy_tree, copy_work, lay, reset
 from recurve_eval.ports import Command, GateContext, Session
@@ -56,6 +57,7 @@ class Place(Protocol):
     """A copy of a workspace in which commands run."""
 
     root: Path  # as this process sees it
+    retried: list[dict[str, JSON]]  # where a time-out that is asked once more goes on record
 
     def base(self, target: Path) -> None:
         """Lay down in ``target`` what a trap's patch is a patch of."""
@@ -75,6 +77,7 @@ class SessionPlace:
     session: Session
     given: Mapping[str, bytes]  # the work as the task gave it
     clock: dict[str, float] = field(default_factory=dict)  # adds up the probes' own seconds
+    retried: list[dict[str, JSON]] = field(default_factory=list)
     isolated: bool = False  # the session has a network namespace of its own, with nothing but its loopback
 
     def base(self, target: Path) -> None:
@@ -132,8 +135,8 @@ def session_place(context: GateContext, label: str, *, untouched: bool = False) 
             reset(copy, context.task)
         session = context.open_session(copy, label)
         try:
-            walls = bool(getattr(session, "isolated", False))
-            yield SessionPlace(copy, session, context.task.public, context.record.clock, isolated=walls)
+            record, walls = context.record, bool(getattr(session, "isolated", False))
+            yield SessionPlace(copy, session, context.task.public, record.clock, record.retried, isolated=walls)
         finally:
             session.close()
 
@@ -145,6 +148,7 @@ class LocalPlace:
     root: Path
     home: Path
     given: Path | None = None  # the work as it was given, where that is known
+    retried: list[dict[str, JSON]] = field(default_factory=list)
 
     def base(self, target: Path) -> None:
         copy_work(self.given or self.root, target)
@@ -170,8 +174,18 @@ class LocalPlace:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
+            if code is None:
+                self._sweep()
             said.seek(0)
             return Ran(code, said.read(MAX_OUTPUT), time.monotonic() - started)
+
+    def _sweep(self) -> None:
+        """Kill what a probe that did not end has put outside its process group; its home, in the environment, tells."""
+        ours = b"HOME=" + os.fsencode(self.home)
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if ours in (process / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(process.name), signal.SIGKILL)
 
     def _environment(self, fixture: str | None) -> Mapping[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recurve_eval.domain import JSON, GateVerdict
@@ -43,7 +44,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRun:
-    """What one run of a probe said. ``why`` explains a BROKEN one."""
+    """What a probe said of one thing. ``why`` explains a BROKEN one; ``wall_s`` is the time of all askings."""
 
     case: Case
     verdict: GateVerdict
@@ -51,42 +52,97 @@ class ProbeRun:
     line: str = ""
     output: str = ""
     wall_s: float = 0.0
+    timed_out: bool = False
+    asked: int = 1
 
     @property
     def facts(self) -> dict[str, JSON]:
         return {
             "claim": self.case.claim.id, "on": self.case.fixture or "work", "want": self.case.want.value,
             "verdict": self.verdict.value, "why": self.why, "line": self.line, "wall_s": round(self.wall_s, 6),
+            "asked": self.asked,
         }  # fmt: skip
 
 
-@dataclass
+Lay = Callable[[Place], None]
+
+
 class Examination:
-    """Runs probes in one place; notices one that changes the work it judges."""
+    """Runs probes in a place that it opens; notices one that changes the work it judges.
+
+    A time-out is asked once more before it counts, because the machine may have stood still: when everything of the
+    first asking is gone, in a fresh place, with nothing beside it. The examination goes on in that place.
+    """
 
     place: Place
-    limits: Limits
-    before: dict[str, str] = field(default_factory=dict)
+
+    def __init__(self, open_place: OpenPlace, limits: Limits) -> None:
+        self.limits = limits
+        self._open_place = open_place
+        self._opened = ExitStack()
+        self._lay: Lay | None = None
+        self._before: dict[str, str] = {}
+
+    def __enter__(self) -> Examination:
+        self._open()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._opened.close()
+
+    @contextmanager
+    def beside(self, lay: Lay) -> Iterator[None]:
+        """Within, each place holds what ``lay`` puts into it. Whoever lays it down takes it away again."""
+        lay(self.place)
+        self._lay, self._before = lay, {}
+        try:
+            yield
+        finally:
+            self._lay, self._before = None, {}
 
     def run(self, case: Case) -> ProbeRun:
         """One verdict. A probe that cannot have judged, or changed what it judged, is BROKEN."""
+        first = self._ask(case)
+        if not first.timed_out:
+            return first
+        self._opened.close()
+        self._open()
+        again = self._ask(case)
+        run = replace(again, asked=2, wall_s=first.wall_s + again.wall_s)
+        self.place.retried.append(asked_twice(case.label, self.limits.of(case.claim), run.verdict, run.wall_s))
+        return run
+
+    def _open(self) -> None:
+        self.place = self._opened.enter_context(self._open_place())
+        self._before = {}
+        if self._lay is not None:
+            self._lay(self.place)
+
+    def _ask(self, case: Case) -> ProbeRun:
         problem, fixture = fixture_of(self.place, case.fixture)
         if problem:
             return ProbeRun(case, BROKEN, problem)
-        if not self.before or case.fixture.endswith(".patch"):
-            self.before = listing(self.place.root)
+        if not self._before or case.fixture.endswith(".patch"):
+            self._before = listing(self.place.root)
         ran = self.place.run(case.claim.probe, fixture, self.limits.of(case.claim))
-        changed = differences(self.before, listing(self.place.root))
+        timed_out = ran.exit_code is None
+        changed = [] if timed_out else differences(self._before, listing(self.place.root))
         verdict, why = _verdict(ran, self.limits.of(case.claim))
         if changed:
             verdict, why = BROKEN, f"it writes to the work ({', '.join(changed[:3])})"
         text = ran.output.decode("utf-8", "replace")
-        return ProbeRun(case, verdict, why, red_line(text), _tail(text, self.limits.max_feedback_bytes), ran.wall_s)
+        said = red_line(text), _tail(text, self.limits.max_feedback_bytes)
+        return ProbeRun(case, verdict, why, *said, ran.wall_s, timed_out)
+
+
+def asked_twice(what: str, limit_s: float, then: GateVerdict, wall_s: float) -> dict[str, JSON]:
+    """The record of a time-out that was asked once more: what came of it, and the seconds of both askings."""
+    return {"what": what, "limit_s": limit_s, "then": then.value, "wall_s": round(wall_s, 6)}
 
 
 def _verdict(ran: Ran, timeout_s: float) -> tuple[GateVerdict, str]:
     if ran.exit_code is None:
-        return BROKEN, f"it did not end within {timeout_s:g} s"
+        return BROKEN, f"it timed out twice (limit {timeout_s:g} s)"
     if ran.exit_code == 0:
         return GREEN, ""
     if ran.network:
@@ -165,17 +221,18 @@ def judge(open_place: OpenPlace, cases: Sequence[Case], limits: Limits, confirm:
         return _conclude(runs, missed)
     again, missed_again = _pass(open_place, [missed.case] if missed else list(reversed(cases)), limits)
     first = {r.case.label: r.verdict for r in runs}
+    moved = [r for r in again if r.verdict is not first[r.case.label]]
     flakes: list[dict[str, JSON]] = [
         {"claim": r.case.claim.id, "on": r.case.fixture or "work", "first": first[r.case.label].value,
          "then": r.verdict.value}
-        for r in again if r.verdict is not first[r.case.label]
+        for r in moved
     ]  # fmt: skip
     every = runs + again
     if flakes:
-        flake = flakes[0]
+        flake, why = flakes[0], f"; {moved[0].why}" if moved[0].why else ""
         told = (
             f"BROKEN: claim '{flake['claim']}': its probe said {flake['first']} and then {flake['then']} of the same "
-            f"{flake['on']}: it depends on chance, the clock or the order of the runs"
+            f"{flake['on']}: it depends on chance, the clock or the order of the runs{why}"
         )
         return Judgement(BROKEN, told, every, flakes)
     return _conclude(every, missed or missed_again)
@@ -183,8 +240,7 @@ def judge(open_place: OpenPlace, cases: Sequence[Case], limits: Limits, confirm:
 
 def _pass(open_place: OpenPlace, cases: Sequence[Case], limits: Limits) -> tuple[list[ProbeRun], ProbeRun | None]:
     runs: list[ProbeRun] = []
-    with open_place() as place:
-        examination = Examination(place, limits)
+    with Examination(open_place, limits) as examination:
         for case in cases:
             runs.append(examination.run(case))
             if runs[-1].verdict is not case.want:

@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from recurve_eval.capture import check_relative
 from recurve_eval.domain import JSON, Budget, GateVerdict, ModelSpec, Task, Turn, TurnStatus, digest
 from recurve_eval.errors import ConfigError, InfraError
-from recurve_eval.gates.copies import copy_work
+from recurve_eval.gates.copies import copy_work, lay
 from recurve_eval.gates.ledger import FIXTURES, HOME, Claim
 from recurve_eval.gates.places import Place, session_place
 from recurve_eval.gates.probes import Case, Examination, Limits
@@ -239,49 +240,36 @@ def try_out(context: GateContext, proposal: Proposal, label: str) -> Trial:
     limits = context.record.state.get("limits", Limits())
     results = []
     for _ in range(2):
-        with session_place(context, label) as place:
-            results.append(_once(place, proposal, limits))
+        with Examination(partial(session_place, context, label), limits) as examination:
+            results.append(_once(examination, proposal))
     first, again = results
     flaky = (first.work, first.wrong, first.right) != (again.work, again.wrong, again.right)
     return replace(first, flaky=flaky)
 
 
-def _once(place: Place, proposal: Proposal, limits: Limits) -> Trial:
-    script = f"{FIXTURES}/counterexample"
-    claim = Claim(proposal.claim, proposal.reason, lay_probe(place, proposal.probe, script))
-    wrong = _lay(place, f"{FIXTURES}/wrong", proposal.wrong)
-    right = _lay(place, f"{FIXTURES}/right", proposal.right)
-    elsewhere = f"{FIXTURES}/work"
-    (place.root / elsewhere).mkdir()
-    copy_work(place.root, place.root / elsewhere)
-    examination = Examination(place, limits)
-    work = examination.run(Case(claim))
-    return Trial(
-        work.verdict,
-        examination.run(Case(claim, wrong)).verdict if wrong else None,
-        examination.run(Case(claim, right)).verdict if right else None,
-        work.line, work.output, moved=examination.run(Case(claim, elsewhere)).verdict is not work.verdict,
-    )  # fmt: skip
+_SCRIPT, _WRONG, _RIGHT, _WORK = (f"{FIXTURES}/{name}" for name in ("counterexample", "wrong", "right", "work"))
 
 
-def lay_probe(place: Place, text: str, path: str) -> tuple[str, ...]:
-    """Put a counterexample's probe into a place; the words that run it."""
-    target = place.root / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
-    if text.startswith("#!"):
-        target.chmod(0o700)
-        return (f"./{path}",)
-    return ("{python}", path)
+def _once(examination: Examination, proposal: Proposal) -> Trial:
+    words = (f"./{_SCRIPT}",) if proposal.probe.startswith("#!") else ("{python}", _SCRIPT)
+    claim = Claim(proposal.claim, proposal.reason, words)
+    with examination.beside(partial(_lay_out, proposal)):
+        work = examination.run(Case(claim))
+        return Trial(
+            work.verdict,
+            examination.run(Case(claim, _WRONG)).verdict if proposal.wrong else None,
+            examination.run(Case(claim, _RIGHT)).verdict if proposal.right else None,
+            work.line, work.output, moved=examination.run(Case(claim, _WORK)).verdict is not work.verdict,
+        )  # fmt: skip
 
 
-def _lay(place: Place, path: str, files: Mapping[str, bytes]) -> str:
-    """Lay an implementation down as a fixture; its path, or nothing where there is none."""
-    for name, content in files.items():
-        target = place.root / path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-    return path if files else ""
+def _lay_out(proposal: Proposal, place: Place) -> None:
+    """Lay a counterexample down, what it comes with, and the work itself as a fixture."""
+    lay(place.root, {_SCRIPT: proposal.probe.encode()})
+    for path, files in ((_WRONG, proposal.wrong), (_RIGHT, proposal.right)):
+        lay(place.root / path, files)
+    (place.root / _WORK).mkdir()
+    copy_work(place.root, place.root / _WORK)
 
 
 def review_prompt(template: str, context: GateContext, claims: Iterable[Claim], more: str = "") -> str:

@@ -79,5 +79,7 @@ def _ledger(claims: tuple[Claim, ...], judgement: Judgement) -> list[str]:
         else:
             state = "trap_hardened" if any(r.case.fixture for r in runs) else "self_probe"
         seconds = sum(r.wall_s for r in runs)
-        lines.append(f"{state:<14} {claim.id:<36} {len(claim.traps)} traps {seconds:6.2f} s  {claim.proposition}")
+        twice = " (asked twice after a time-out)" if any(r.asked > 1 for r in runs) else ""
+        line = f"{state:<14} {claim.id:<36} {len(claim.traps)} traps {seconds:6.2f} s  {claim.proposition}{twice}"
+        lines.append(line)
     return lines
