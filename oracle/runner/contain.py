@@ -213,8 +213,9 @@ def end_all(main: int, uid: int | None, deadline_s: float = 10.0) -> tuple[int, 
     """
     strays: set[int] = set()
     pid, status = os.waitpid(-1, 0)
-    while pid != main:
-        strays.add(pid)
+    while pid != main or os.WIFSTOPPED(status):  # one that has made us its tracer is told of when it stops, too
+        if pid != main:
+            strays.add(pid)
         pid, status = os.waitpid(-1, 0)
     deadline = time.monotonic() + deadline_s
     while True:
