@@ -205,18 +205,20 @@ def _fork_by_another(fork: Callable[[], int]) -> int:
     return pid
 
 
-def end_all(main: int, uid: int | None, deadline_s: float = 10.0) -> tuple[int, int]:
+def end_all(main: int, uid: int | None, hold: Callable[[], None], deadline_s: float = 10.0) -> tuple[int, int]:
     """Wait for child ``main`` to end, then kill every descendant of this process: its wait status, the strays' number.
 
     Ends when this process, a subreaper, has no child at all: then it has no descendant either. ``uid`` is that of
-    the grading, where it has one. Raises Leftover when that cannot be reached in ``deadline_s`` seconds.
+    the grading, where it has one. ``hold`` is called before any is killed and returns when they are to be. Raises
+    Leftover when they cannot be ended in ``deadline_s`` seconds.
     """
     strays: set[int] = set()
     pid, status = os.waitpid(-1, 0)
-    while pid != main:
-        strays.add(pid)
+    while pid != main or os.WIFSTOPPED(status):  # one that has made us its tracer is told of when it stops, too
+        if pid != main:
+            strays.add(pid)
         pid, status = os.waitpid(-1, 0)
-    deadline = time.monotonic() + deadline_s
+    deadline = 0.0
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -225,6 +227,9 @@ def end_all(main: int, uid: int | None, deadline_s: float = 10.0) -> tuple[int, 
         if pid:
             strays.add(pid)
             continue
+        if not deadline:
+            hold()
+            deadline = time.monotonic() + deadline_s
         strays |= _sweep(uid)
         if time.monotonic() > deadline:
             raise Leftover("processes %s could not be killed" % sorted(strays)[:10])

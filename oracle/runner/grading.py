@@ -69,7 +69,8 @@ def _grade_shared(job: dict[str, Any], bench: Bench) -> tuple[report.Ledger, See
 
 
 def _grade_apart(job: dict[str, Any], bench: Bench) -> tuple[report.Ledger, Seen]:
-    made, judge = bench.candidates.child(), bench.verifiers.ready()
+    # In this order: whoever is handed over here and not told its job keeps the server from its end.
+    judge, made = bench.verifiers.ready(), bench.candidates.child()
     key, challenge = os.urandom(32), os.urandom(8).hex()
     ledger = report.Ledger(key, challenge)
     status = strays = 0

@@ -20,7 +20,9 @@ from typing import Any, Callable, NamedTuple
 from . import children, contain, libc
 from .children import Place, Role
 
-_CHILD = b"c"
+_CHILD, _END = b"c", b"e"
+# Sent in place of a child's wait status: it has ended, and not all that it started.
+_SOME_LEFT = None
 _LIMIT = 1 << 16
 _DESCRIPTORS = 4
 _MOST_DEAD = 20
@@ -85,7 +87,7 @@ class Nursery:
 
     def _handed(self) -> Made:
         if not self._asked:
-            self._ask()
+            self._say(_CHILD)
         self._asked = self._ahead  # from now on each comes when the one before it has ended
         (uid, *keys), fds = self._heard()
         return Made(uid, b"".join(keys), Ends(*fds[:3]), fds[3])
@@ -96,16 +98,20 @@ class Nursery:
             signal.pidfd_send_signal(made.process, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        (status, strays), _ = self._heard()
+        answer, _ = self._heard()
+        if answer is _SOME_LEFT:
+            self._say(_END)
+            answer, _ = self._heard()
+        status, strays = answer
         return status, strays
 
     def close(self) -> None:
         self._line.close()
         os.waitpid(self._pid, 0)
 
-    def _ask(self) -> None:
+    def _say(self, word: bytes) -> None:
         try:
-            self._line.send(_CHILD)
+            self._line.send(word)
         except OSError:
             self._die_likewise()
 
@@ -159,7 +165,16 @@ def _serve(line: socket.socket, place: Place, role: Role, prepare: Callable[[], 
     if asked:
         prepare()
         make, end_all, dumps = children.maker(role, place, line), contain.end_all, marshal.dumps
+
+    def hold() -> None:
+        """What a child started and outlives it may still answer for it, until the supervisor ends the grading."""
+        try:
+            line.send(marshal.dumps(_SOME_LEFT))
+            line.recv(1)
+        except OSError:  # the supervisor is gone
+            pass
+
     while asked:
         uid = next(users)
-        line.send(dumps(end_all(make(uid), uid)))
+        line.send(dumps(end_all(make(uid), uid, hold)))
         asked = ahead or line.recv(1)

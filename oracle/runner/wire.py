@@ -61,10 +61,10 @@ def frame(message: Any, dumps: Callable[[Any], str] = dumps) -> bytes:
 
 
 def write_all(fd: int, data: bytes | bytearray, write: Callable[[int, Any], int] = os.write) -> None:
+    done = 0
     try:
-        done = write(fd, data)
-        while done < len(data):
-            done += write(fd, memoryview(data)[done:])
+        while done < len(data):  # of nothing, no write: where the other end is gone that would be a failure
+            done += write(fd, memoryview(data)[done:] if done else data)
     except (BrokenPipeError, ConnectionError) as error:
         raise Closed(str(error)) from None
 

@@ -1,6 +1,7 @@
 """The grading server killed in the middle of gradings: every grade stays right and every restart is counted."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from recurve_eval.oracle.bubblewrap import BubblewrapOracle
 from recurve_eval.oracle.line import ServerLost
 from recurve_eval.oracle.owner import Owner
 from recurve_eval.oracle.process import ProcessOracle
+from recurve_eval.oracle.protocol import request_of
 from recurve_eval.oracle.warm import WarmOracle
 
 KILLS = 10
@@ -94,6 +96,24 @@ def test_a_killed_nursery_is_a_killed_server(contained: ProcessOracle, of: str) 
     nursery(contained, of).kill()
     assert contained.grade(job("x + 1")).verdict is OracleVerdict.PASS
     assert ["killed by signal 9" in str(event["cause"]) for event in contained.events] == [True, True]
+
+
+def test_a_server_that_can_make_no_verifier_ends_by_itself() -> None:
+    """Though the child that was to run the submission waits for its job by then."""
+    backend = ProcessOracle()
+    held = backend.start_server(0, ())
+    try:
+        server = psutil.Process(held.pid)
+        deadline = time.monotonic() + 10
+        while len(nurseries := server.children()) < 3:  # it greets before it has made all of them
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        resource.prlimit(nurseries[2].pid, resource.RLIMIT_NOFILE, (4, 4))
+        with pytest.raises(ServerLost, match="gave up: Leftover: OSError"):
+            held.grade(request_of(job("x + 1"), 10), 10)
+        assert server.wait(10) == 0
+    finally:
+        held.close()
 
 
 def test_children_that_died_while_they_waited_are_replaced(contained: ProcessOracle) -> None:

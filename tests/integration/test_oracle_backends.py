@@ -73,6 +73,15 @@ def test_an_endless_submission_fails_after_a_second_try(oracle: WarmOracle) -> N
     assert "timed out twice (limit 1 s), control grading healthy" in grade.detail
 
 
+@pytest.mark.parametrize("candidate", ["apart", "shared"])
+def test_a_submission_that_stops_for_its_tracer_has_not_ended(oracle: WarmOracle, candidate: str) -> None:
+    """A process may make its parent its tracer, and is then waited for when it stops as when it ends."""
+    stops = "import ctypes, os, signal\nctypes.CDLL(None).ptrace(0, 0, 0, 0)\nos.kill(os.getpid(), signal.SIGUSR1)\n"
+    grade = oracle.grade(job(stops + GOOD, timeout_s=0.5, candidate=candidate))
+    assert (grade.verdict, grade.retried) == (OracleVerdict.FAIL, True)
+    assert grade.detail.startswith("timed out twice")
+
+
 def test_a_slow_grader_gives_no_verdict(oracle: WarmOracle) -> None:
     slow = replace(oracle, health_s=0.0)
     try:

@@ -194,6 +194,13 @@ def test_nothing_outlives_a_grading(oracle: DockerOracle) -> None:
         assert oracle.grade(job(looking)).stdout.strip() == "[] [] True"
 
 
+def test_what_goes_on_in_a_copy_is_graded_as_long_as_the_grading_lasts(oracle: DockerOracle) -> None:
+    """Without a PID namespace a copy outlives its original, and no race with its end decides."""
+    goes_on = "import os, time\nif os.fork():\n    os._exit(0)\ntime.sleep(0.1)\n"
+    grade = oracle.grade(job(goes_on + GOOD))
+    assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
+
+
 def test_memory_beyond_the_container_is_a_failure(python_min: str) -> None:  # noqa: F811
     backend = DockerOracle(recipe="python-min", container_mb=160, memory_mb=1024, restarts=1)
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "oracle"))
-from runner import report
+from runner import report, wire
 
 KEY = b"k" * 32
 
@@ -57,3 +57,13 @@ def test_a_wrong_one_is_a_breach(ends: Any) -> None:
     channel.tell("finish")
     heard(ledger, ours)
     assert ledger.breaches == ["a result without the challenge of its test"]
+
+
+def test_nothing_to_write_is_no_failure_where_nobody_reads_any_more(ends: Any) -> None:
+    """As when a verifier has taken its whole job at once and has ended by then."""
+    ours, theirs = ends
+    ours.close()
+    for nothing in (b"", bytearray()):
+        wire.write_all(theirs, nothing)
+    with pytest.raises(wire.Closed):
+        wire.write_all(theirs, b"x")
