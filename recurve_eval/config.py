@@ -318,7 +318,10 @@ def _merge(key: str, node: Mapping[str, Any], schema: type, choices: Mapping[str
     assert isinstance(merged, DictConfig)
     for name, value in _respelt(dict(node), OmegaConf.to_container(merged)):
         said = str(value).lower() if isinstance(value, bool) else value
-        raise ConfigError(f"{key}.{name} is text, and {said} without quotes is none: quote it{_place(key, choices)}")
+        raise ConfigError(
+            f"{key}.{name} is text, and {said} without quotes is none: quote it, on a command line as "
+            f"'\"{said}\"'{_place(key, choices)}"
+        )
     # A merge lets an earlier default stand where the option says that a value must be given.
     unset = {name for name, value in leaves(node) if value == MISSING}
     for missing in sorted(unset | OmegaConf.missing_keys(merged)):
@@ -327,15 +330,20 @@ def _merge(key: str, node: Mapping[str, Any], schema: type, choices: Mapping[str
 
 
 def _respelt(given: Any, kept: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Where text was made of a truth value or a fraction, whose spelling (`true`, `2.10`, `1e3`) is lost by then."""
+    """Where text was made of a truth value or a number, whose spelling (`true`, `2.10`, `1_000`) is lost by then.
+
+    A whole number in a list or a mapping is let through: among the words of a command, 5 is what it looks like.
+    """
     if isinstance(given, dict) and isinstance(kept, dict):
         for name, value in given.items():
             yield from _respelt(value, kept.get(name), f"{prefix}.{name}" if prefix else str(name))
     elif isinstance(given, list) and isinstance(kept, list):
         for number, pair in enumerate(zip(given, kept, strict=False)):
             yield from _respelt(*pair, f"{prefix}[{number}]")
-    elif isinstance(given, bool | float) and isinstance(kept, str):
-        yield prefix, given
+    elif isinstance(kept, str) and isinstance(given, bool | int | float):
+        alone = prefix.isidentifier()
+        if alone or type(given) is not int:
+            yield prefix, given
 
 
 def _container(config: DictConfig) -> dict[str, Any]:

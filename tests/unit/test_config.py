@@ -57,12 +57,26 @@ def test_the_defaults_compose_to_a_complete_configuration() -> None:
         ("study.description=true", "study.description is text, and true without quotes is none"),
         ("task.sha256=1e3", "task.sha256 is text, and 1000.0 without quotes is none"),
         ("sandbox.pass_env=[HOME,true]", "sandbox.pass_env[1] is text"),
+        ("tracking.uri=5", "tracking.uri is text, and 5 without quotes is none: quote it, on a command line as '\"5\"'"),
+        ("study.name=2026_12_01", "study.name is text, and 20261201 without quotes is none"),
+        ("model.id=+5", "model.id is text, and 5 without quotes is none"),
     ],
 )
 def test_wrong_input_is_named(override: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         app.compose([override])
     assert said in str(caught.value)
+
+
+def test_a_number_in_quotes_and_digits_that_are_no_number_are_text() -> None:
+    assert app.compose(['study.name="2026_12_01"'])["study"]["name"] == "2026_12_01"
+    assert app.compose(["study.name=007"])["study"]["name"] == "007"
+
+
+def test_a_number_among_the_words_of_a_command_is_the_word_that_it_looks_like() -> None:
+    words = ["agent=command", "agent.argv=[my-agent,--steps,5]", "+agent.env={LEVEL: 3}"]
+    agent = app.compose(words)["agent"]
+    assert (agent["argv"], agent["env"]) == (["my-agent", "--steps", "5"], {"LEVEL": "3"})
 
 
 def test_an_unknown_option_lists_the_known_ones() -> None:
