@@ -160,11 +160,24 @@ _CHOICE = re.compile(r"\+?(?P<choice>[a-z_/]+=[\w-]+)(,.*)?")
 def _composable(words: Sequence[str]) -> DictConfig:
     """The configuration of the options that are chosen, the first of each axis, as far as it can be had."""
     chosen = [found["choice"] for word in words if (found := _CHOICE.fullmatch(word))]
-    places = ",".join(f"'file://{place.absolute()}'" for place in _config_dirs(words))
+    places = [place for place in _config_dirs(words) if place.is_dir()]
     try:
-        return hydra.compose(CONFIG_NAME, [f"hydra.searchpath=[{places}]", *chosen] if places else chosen)
+        return hydra.compose(CONFIG_NAME, [*search_path(*places), *chosen])
     except UNREADABLE:
         return hydra.compose(CONFIG_NAME)
+
+
+def search_path(*config_dirs: str | Path | None) -> list[str]:
+    """The override by which Hydra finds the user's own options; none where there is no directory of them.
+
+    Raises ConfigError where one is named that is not there.
+    """
+    places = [Path(place).resolve() for place in config_dirs if place]
+    for place in places:
+        if not place.is_dir():
+            raise ConfigError(f"the directory of your own options, {place}, does not exist: make it, or name another")
+    quoted = ",".join("'file://{}'".format(str(place).replace("'", "\\'")) for place in places)
+    return [f"hydra.searchpath=[{quoted}]"] if places else []
 
 
 def _config_dirs(words: Sequence[str]) -> list[Path]:

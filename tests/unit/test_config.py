@@ -57,7 +57,10 @@ def test_the_defaults_compose_to_a_complete_configuration() -> None:
         ("study.description=true", "study.description is text, and true without quotes is none"),
         ("task.sha256=1e3", "task.sha256 is text, and 1000.0 without quotes is none"),
         ("sandbox.pass_env=[HOME,true]", "sandbox.pass_env[1] is text"),
-        ("tracking.uri=5", "tracking.uri is text, and 5 without quotes is none: quote it, on a command line as '\"5\"'"),
+        (
+            "tracking.uri=5",
+            "tracking.uri is text, and 5 without quotes is none: quote it, on a command line as '\"5\"'",
+        ),
         ("study.name=2026_12_01", "study.name is text, and 20261201 without quotes is none"),
         ("model.id=+5", "model.id is text, and 5 without quotes is none"),
     ],
@@ -165,6 +168,23 @@ def test_an_option_of_the_users_own_is_explained_like_a_shipped_one(
     assert "Did you mean 'agent.argv'?" in capsys.readouterr().err
     assert main(["plan", *flags, "agent=latin"]) == EXIT_USAGE
     assert f"{tmp_path}/agent/latin.yaml cannot be read" in capsys.readouterr().err
+
+
+def test_the_users_own_directory_may_have_any_name(tmp_path: Path) -> None:
+    place = tmp_path / "a,b 'c (d]"
+    (place / "arm").mkdir(parents=True)
+    (place / "arm" / "mine.yaml").write_text((conf_dir() / "arm" / "A0.yaml").read_text())
+    assert app.compose(["arm=mine", *app.search_path(place)])["arm"]["name"] == "A0"
+    assert app.search_path(None) == []
+
+
+@pytest.mark.parametrize("verb", ["calibrate", "intercept", "task list"])
+def test_a_directory_of_options_that_is_not_there_is_named(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    GlobalHydra.instance().clear()
+    assert main([*verb.split(), f"--config-dir={tmp_path}/nowhere"]) == EXIT_USAGE
+    assert f"{tmp_path}/nowhere, does not exist" in capsys.readouterr().err
 
 
 def test_only_keys_of_the_same_group_are_offered() -> None:
