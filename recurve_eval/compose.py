@@ -138,7 +138,24 @@ def explain(error: Exception, overrides: Sequence[str] = ()) -> ConfigError:
         return ConfigError(f"cannot read the override '{error.override}': {message}")
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
         return _unknown(message.split("'")[1], lines[-1], overrides)
-    return ConfigError(message)
+    return _signed(overrides, message) or ConfigError(message)
+
+
+_SIGNED = re.compile(r"(?P<sign>\+\+?|~)(?P<group>[a-z_/.]+)(=(?P<option>.*))?")
+
+
+def _signed(words: Sequence[str], message: str) -> ConfigError | None:
+    """Where Hydra cannot compose because a group that every configuration has is added or taken away."""
+    for word, found in ((word, found) for word in words if (found := _SIGNED.fullmatch(word))):
+        group, option = found["group"], found["option"]
+        if found["sign"] != "~" and group in cfg.GROUPS:
+            return ConfigError(f"'{word}': {group} is there already, so it takes no plus; write {group}={option}")
+        if found["sign"] != "~" and group == "gate":
+            return ConfigError(f"'{word}': a gate is composed slot by slot; {cfg.instead_of_removing('gate')}")
+        group = group.replace(".", "/")
+        if message.startswith("Could not delete") and group in (*cfg.GROUPS, "gate"):
+            return ConfigError(f"'{word}': {cfg.instead_of_removing(group)}")
+    return None
 
 
 def _unknown(key: str, remedy: str, words: Sequence[str]) -> ConfigError:
@@ -149,8 +166,7 @@ def _unknown(key: str, remedy: str, words: Sequence[str]) -> ConfigError:
     if group and (isinstance(OmegaConf.select(tree, key), DictConfig) or OmegaConf.select(tree, group) == {}):
         return ConfigError(f"'{key}' has no such entry; a new one takes a plus: {remedy.partition(' use ')[2]}")
     keys = [k for k, _ in cfg.leaves(plain(tree)) if "_target_" not in k]
-    slots = [f"gate/{slot}" for slot in cfg.GATE_SLOTS]
-    known = [*keys, *cfg.ADAPTERS, *slots, "model", "budget", "arm", "analysis", "experiment"]
+    known = [*keys, *cfg.GROUPS]
     return UnknownName("key", key, [k for k in known if k.startswith(f"{group}.")] or known, "the configuration")
 
 

@@ -204,6 +204,10 @@ PLAIN: dict[str, type] = {
 }
 ADAPTERS = ("task", "agent", "sandbox", "controller", "oracle", "tracking")
 GATE_SLOTS = ("checks", "traps", "boundary", "hardening", "adversary", "governor")
+GROUPS = (
+    "task", "model", "agent", "sandbox", "budget", "prices", *(f"gate/{slot}" for slot in GATE_SLOTS), "controller",
+    "oracle", "tracking", "analysis", "arm", "experiment",
+)  # fmt: skip
 KERNEL_KEYS = {"task": ("select",)}  # keys beside an adapter's own that the kernel reads
 SCALARS: dict[str, type] = {"seed": int, "cell_id": str}
 OPERATIONAL = ("run", "tracking", "spend", "calibrate", "cell_id", "pins")
@@ -240,7 +244,7 @@ def validate(
             raise UnknownName("key", str(key), known, "the configuration")
     absent = known - set(tree)
     if absent:
-        raise ConfigError(f"the configuration lacks '{min(absent)}': do not delete a group; choose an option")
+        raise ConfigError(f"the configuration lacks '{min(absent)}': {instead_of_removing(min(absent))}")
     chosen = choices or {}
     out: dict[str, Any] = {}
     for key, schema in PLAIN.items():
@@ -258,6 +262,14 @@ def validate(
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key} must be a finite number; got {value}")
     return out
+
+
+def instead_of_removing(key: str) -> str:
+    """What to write where somebody took away a part that every configuration has."""
+    if key in GROUPS or key == "gate":
+        choice = "gate/SLOT=none leaves a slot empty" if key == "gate" else f"choose an option of it, {key}=NAME"
+        return f"a group cannot be removed; {choice}. Groups: {', '.join(GROUPS)}"
+    return f"it cannot be removed; set {key}=VALUE" if key in SCALARS else f"it cannot be removed; set {key}.KEY=VALUE"
 
 
 def _gate(tree: Any, choices: Mapping[str, str]) -> dict[str, Any]:
