@@ -38,9 +38,8 @@ def plan(overrides: Sequence[str] = (), *, config_dir: str | Path | None = None)
     ------
     ConfigError, Drift
     """
-    extra = [f"hydra.searchpath=[file://{Path(config_dir).resolve()}]"] if config_dir else []
     with _COMPOSING, app.initialised():
-        return app.build_study([*overrides, *extra])
+        return app.build_study([*overrides, *app.search_path(config_dir)])
 
 
 class Handle:

@@ -17,7 +17,16 @@ from recurve_eval.axes import Point, labels
 from recurve_eval.calibration.subject import Subject
 from recurve_eval.capture import check_paths
 from recurve_eval.cell import Adapters
-from recurve_eval.compose import compose, compose_each, each_choice, initialised, job_config, options_of, points_of
+from recurve_eval.compose import (
+    compose,
+    compose_each,
+    each_choice,
+    initialised,
+    job_config,
+    options_of,
+    points_of,
+    search_path,
+)
 from recurve_eval.contamination import refuse_contamination
 from recurve_eval.domain import JSON, Coordinates, ModelSpec, OracleEnv, canonical_json
 from recurve_eval.errors import ConfigError, Refused, UnknownName
@@ -65,6 +74,7 @@ __all__ = [
     "job_parts",
     "oracle_from",
     "oracle_of",
+    "search_path",
 ]
 
 

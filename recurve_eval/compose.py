@@ -138,7 +138,24 @@ def explain(error: Exception, overrides: Sequence[str] = ()) -> ConfigError:
         return ConfigError(f"cannot read the override '{error.override}': {message}")
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
         return _unknown(message.split("'")[1], lines[-1], overrides)
-    return ConfigError(message)
+    return _signed(overrides, message) or ConfigError(message)
+
+
+_SIGNED = re.compile(r"(?P<sign>\+\+?|~)(?P<group>[a-z_/.]+)(=(?P<option>.*))?")
+
+
+def _signed(words: Sequence[str], message: str) -> ConfigError | None:
+    """Where Hydra cannot compose because a group that every configuration has is added or taken away."""
+    for word, found in ((word, found) for word in words if (found := _SIGNED.fullmatch(word))):
+        group, option = found["group"], found["option"]
+        if found["sign"] != "~" and group in cfg.GROUPS:
+            return ConfigError(f"'{word}': {group} is there already, so it takes no plus; write {group}={option}")
+        if found["sign"] != "~" and group == "gate":
+            return ConfigError(f"'{word}': a gate is composed slot by slot; {cfg.instead_of_removing('gate')}")
+        group = group.replace(".", "/")
+        if message.startswith("Could not delete") and group in (*cfg.GROUPS, "gate"):
+            return ConfigError(f"'{word}': {cfg.instead_of_removing(group)}")
+    return None
 
 
 def _unknown(key: str, remedy: str, words: Sequence[str]) -> ConfigError:
@@ -149,8 +166,7 @@ def _unknown(key: str, remedy: str, words: Sequence[str]) -> ConfigError:
     if group and (isinstance(OmegaConf.select(tree, key), DictConfig) or OmegaConf.select(tree, group) == {}):
         return ConfigError(f"'{key}' has no such entry; a new one takes a plus: {remedy.partition(' use ')[2]}")
     keys = [k for k, _ in cfg.leaves(plain(tree)) if "_target_" not in k]
-    slots = [f"gate/{slot}" for slot in cfg.GATE_SLOTS]
-    known = [*keys, *cfg.ADAPTERS, *slots, "model", "budget", "arm", "analysis", "experiment"]
+    known = [*keys, *cfg.GROUPS]
     return UnknownName("key", key, [k for k in known if k.startswith(f"{group}.")] or known, "the configuration")
 
 
@@ -160,11 +176,24 @@ _CHOICE = re.compile(r"\+?(?P<choice>[a-z_/]+=[\w-]+)(,.*)?")
 def _composable(words: Sequence[str]) -> DictConfig:
     """The configuration of the options that are chosen, the first of each axis, as far as it can be had."""
     chosen = [found["choice"] for word in words if (found := _CHOICE.fullmatch(word))]
-    places = ",".join(f"'file://{place.absolute()}'" for place in _config_dirs(words))
+    places = [place for place in _config_dirs(words) if place.is_dir()]
     try:
-        return hydra.compose(CONFIG_NAME, [f"hydra.searchpath=[{places}]", *chosen] if places else chosen)
+        return hydra.compose(CONFIG_NAME, [*search_path(*places), *chosen])
     except UNREADABLE:
         return hydra.compose(CONFIG_NAME)
+
+
+def search_path(*config_dirs: str | Path | None) -> list[str]:
+    """The override by which Hydra finds the user's own options; none where there is no directory of them.
+
+    Raises ConfigError where one is named that is not there.
+    """
+    places = [Path(place).resolve() for place in config_dirs if place]
+    for place in places:
+        if not place.is_dir():
+            raise ConfigError(f"the directory of your own options, {place}, does not exist: make it, or name another")
+    quoted = ",".join("'file://{}'".format(str(place).replace("'", "\\'")) for place in places)
+    return [f"hydra.searchpath=[{quoted}]"] if places else []
 
 
 def _config_dirs(words: Sequence[str]) -> list[Path]:

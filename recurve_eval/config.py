@@ -204,6 +204,10 @@ PLAIN: dict[str, type] = {
 }
 ADAPTERS = ("task", "agent", "sandbox", "controller", "oracle", "tracking")
 GATE_SLOTS = ("checks", "traps", "boundary", "hardening", "adversary", "governor")
+GROUPS = (
+    "task", "model", "agent", "sandbox", "budget", "prices", *(f"gate/{slot}" for slot in GATE_SLOTS), "controller",
+    "oracle", "tracking", "analysis", "arm", "experiment",
+)  # fmt: skip
 KERNEL_KEYS = {"task": ("select",)}  # keys beside an adapter's own that the kernel reads
 SCALARS: dict[str, type] = {"seed": int, "cell_id": str}
 OPERATIONAL = ("run", "tracking", "spend", "calibrate", "cell_id", "pins")
@@ -240,7 +244,7 @@ def validate(
             raise UnknownName("key", str(key), known, "the configuration")
     absent = known - set(tree)
     if absent:
-        raise ConfigError(f"the configuration lacks '{min(absent)}': do not delete a group; choose an option")
+        raise ConfigError(f"the configuration lacks '{min(absent)}': {instead_of_removing(min(absent))}")
     chosen = choices or {}
     out: dict[str, Any] = {}
     for key, schema in PLAIN.items():
@@ -258,6 +262,14 @@ def validate(
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key} must be a finite number; got {value}")
     return out
+
+
+def instead_of_removing(key: str) -> str:
+    """What to write where somebody took away a part that every configuration has."""
+    if key in GROUPS or key == "gate":
+        choice = "gate/SLOT=none leaves a slot empty" if key == "gate" else f"choose an option of it, {key}=NAME"
+        return f"a group cannot be removed; {choice}. Groups: {', '.join(GROUPS)}"
+    return f"it cannot be removed; set {key}=VALUE" if key in SCALARS else f"it cannot be removed; set {key}.KEY=VALUE"
 
 
 def _gate(tree: Any, choices: Mapping[str, str]) -> dict[str, Any]:
@@ -318,7 +330,10 @@ def _merge(key: str, node: Mapping[str, Any], schema: type, choices: Mapping[str
     assert isinstance(merged, DictConfig)
     for name, value in _respelt(dict(node), OmegaConf.to_container(merged)):
         said = str(value).lower() if isinstance(value, bool) else value
-        raise ConfigError(f"{key}.{name} is text, and {said} without quotes is none: quote it{_place(key, choices)}")
+        raise ConfigError(
+            f"{key}.{name} is text, and {said} without quotes is none: quote it, on a command line as "
+            f"'\"{said}\"'{_place(key, choices)}"
+        )
     # A merge lets an earlier default stand where the option says that a value must be given.
     unset = {name for name, value in leaves(node) if value == MISSING}
     for missing in sorted(unset | OmegaConf.missing_keys(merged)):
@@ -327,15 +342,20 @@ def _merge(key: str, node: Mapping[str, Any], schema: type, choices: Mapping[str
 
 
 def _respelt(given: Any, kept: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Where text was made of a truth value or a fraction, whose spelling (`true`, `2.10`, `1e3`) is lost by then."""
+    """Where text was made of a truth value or a number, whose spelling (`true`, `2.10`, `1_000`) is lost by then.
+
+    A whole number in a list or a mapping is let through: among the words of a command, 5 is what it looks like.
+    """
     if isinstance(given, dict) and isinstance(kept, dict):
         for name, value in given.items():
             yield from _respelt(value, kept.get(name), f"{prefix}.{name}" if prefix else str(name))
     elif isinstance(given, list) and isinstance(kept, list):
         for number, pair in enumerate(zip(given, kept, strict=False)):
             yield from _respelt(*pair, f"{prefix}[{number}]")
-    elif isinstance(given, bool | float) and isinstance(kept, str):
-        yield prefix, given
+    elif isinstance(kept, str) and isinstance(given, bool | int | float):
+        alone = prefix.isidentifier()
+        if alone or type(given) is not int:
+            yield prefix, given
 
 
 def _container(config: DictConfig) -> dict[str, Any]:

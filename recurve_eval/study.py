@@ -24,7 +24,7 @@ from recurve_eval.ports import Benchmark, OracleBackend, Reviewing
 
 KERNEL = (
     "domain", "ports", "cell", "rounds", "bounds", "offline", "tiers", "capture", "leak", "workspace", "testids",
-    "results", "plan", "mutation.mutants", "mutation.rewrites",
+    "results", "plan", "recordings", "mutation.mutants", "mutation.rewrites",
 )  # fmt: skip
 
 

@@ -23,8 +23,9 @@ from recurve_eval.capture import check_relative
 from recurve_eval.domain import Task
 from recurve_eval.errors import ConfigError
 
-# For git: neither this machine's nor its user's configuration has a say.
-NOBODYS_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+# For git, in an environment without HOME and XDG_CONFIG_HOME (where a user's attributes lie): neither this machine's
+# nor its user's configuration has a say.
+NOBODYS_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
 WHO = "recurve-eval <recurve-eval@localhost> 946684800 +0000"
 FILE, PROGRAM = 0o100644, 0o100755
 CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recurve_eval.errors import EXIT_DONE, Interrupted, Refused
@@ -40,9 +39,8 @@ def calibrate(arguments: list[str]) -> int:
     from recurve_eval import app
 
     options, overrides = _options(arguments)
-    extra = [f"hydra.searchpath=[file://{Path(options.config_dir).resolve()}]"] if options.config_dir else []
     with app.initialised():
-        found = app.calibrants([*overrides, *extra])
+        found = app.calibrants([*overrides, *app.search_path(options.config_dir)])
     refused = []
     for calibrant in found:
         outcome = _one(calibrant, options.again)

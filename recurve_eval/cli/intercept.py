@@ -38,9 +38,8 @@ def intercept(arguments: list[str]) -> int:
     options, overrides = _options(arguments)
     if options.reviews:
         return _reviews(options, overrides)
-    extra = [f"hydra.searchpath=[file://{Path(options.config_dir).resolve()}]"] if options.config_dir else []
     with app.initialised():
-        asked = list(app.interceptions([*overrides, *extra]))
+        asked = list(app.interceptions([*overrides, *app.search_path(options.config_dir)]))
     return max((_one(each, options) for each in asked), default=EXIT_DONE)
 
 

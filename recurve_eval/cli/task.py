@@ -56,7 +56,9 @@ def parser(verb: str, text: str) -> argparse.ArgumentParser:
 
 def search_path(options: argparse.Namespace) -> list[str]:
     """The override by which Hydra finds the user's own options."""
-    return [f"hydra.searchpath=[file://{Path(options.config_dir).resolve()}]"] if options.config_dir else []
+    from recurve_eval import app
+
+    return app.search_path(options.config_dir)
 
 
 # -- list -----------------------------------------------------------------------------------------

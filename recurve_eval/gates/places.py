@@ -21,7 +21,7 @@ from recurve_eval.domain import JSON
 from recurve_eval.errors import SandboxError
 from recurve_eval.gates.copies import clear_fixtures, copy_of, copy_tree, copy_work, lay, reset
 from recurve_eval.ports import Command, GateContext, Session
-from recurve_eval.workspace import remove
+from recurve_eval.workspace import NOBODYS_GIT, remove
 
 MAX_OUTPUT = 64 * 1024
 COUNTED = ("Ip:OutNoRoutes", "Udp:NoPorts", "Ip6OutNoRoutes", "Udp6NoPorts")
@@ -219,9 +219,11 @@ def _first_commit(workspace: Path, target: Path) -> Path | None:
     """The files of the first commit, in ``target``; None where git or the commit is gone."""
     target.mkdir()
     git = ["git", "-C", str(workspace), "-c", f"safe.directory={workspace.resolve()}"]
+    env = NOBODYS_GIT | {"PATH": os.environ.get("PATH", os.defpath)}
     try:
-        first = subprocess.run([*git, "rev-list", "--max-parents=0", "HEAD"], capture_output=True, check=True).stdout
-        files = subprocess.run([*git, "archive", first.split()[-1].decode()], capture_output=True, check=True).stdout
+        said = subprocess.run([*git, "rev-list", "--max-parents=0", "HEAD"], env=env, capture_output=True, check=True)
+        archived = [*git, "archive", "--format=tar", said.stdout.split()[-1].decode()]
+        files = subprocess.run(archived, env=env, capture_output=True, check=True).stdout
         with tarfile.open(fileobj=io.BytesIO(files)) as archive:
             archive.extractall(target, filter="data")
     except (OSError, subprocess.SubprocessError, tarfile.TarError, IndexError):

@@ -11,8 +11,8 @@ from functools import cached_property
 from recurve_eval.domain import JSON, Task
 from recurve_eval.errors import ConfigError
 from recurve_eval.interception.items import Asked, Claimed, Item
-from recurve_eval.interception.records import Recording, read_recordings, recordings_hash
 from recurve_eval.ports import Agent
+from recurve_eval.recordings import Recording, read_recordings, recordings_hash
 
 _PROBE = '''"""The author's checks of the work. Exit 0 when all of them hold, else 1."""
 
@@ -86,7 +86,7 @@ class RecordedChecks:
             raise ConfigError(f"claims.most must be at least 1; got {self.most}")
         if not any(r.checks for r in self._recordings):
             raise ConfigError(f"claims.path: {self.path} has no line with authored_checks")
-        return {"checks": recordings_hash([self.path])}
+        return {"checks": recordings_hash([self.path], "claims.path")}
 
     def claims(self, task: Task, item: Item, asked: Asked) -> Claimed:
         record = self._own.get((item.author, task.id, item.attempt)) or self._first.get(task.id)
@@ -98,7 +98,7 @@ class RecordedChecks:
 
     @cached_property
     def _recordings(self) -> list[Recording]:
-        return read_recordings([self.path])
+        return read_recordings([self.path], "claims.path")
 
     @cached_property
     def _own(self) -> dict[tuple[str, str, int], Recording]:

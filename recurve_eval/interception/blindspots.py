@@ -9,8 +9,8 @@ from typing import Any
 
 from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.interception.items import DEFECT, RECORDED, UNSCORED
-from recurve_eval.interception.records import json_lines, text
 from recurve_eval.interception.rows import PASSED, Decision
+from recurve_eval.recordings import json_lines, read_file, text
 from recurve_eval.stats import MissCorrelation, PairedTable, miss_correlation
 
 NONE = "none"  # the outcome of a gate that has no part to judge by
@@ -39,7 +39,7 @@ def read_reviews(paths: Sequence[str]) -> list[Review]:
     truth: dict[str, bool] = {}
     tasks: dict[str, str] = {}
     for path in paths:
-        for where, row in json_lines(path):
+        for where, row in json_lines(path, read_file(path)):
             item, reviewer, model = (text(row, name, where) for name in ("item", "reviewer", "model"))
             task = text(row, "task", where) if "task" in row else item
             if tasks.setdefault(item, task) != task:

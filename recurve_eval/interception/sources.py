@@ -10,10 +10,10 @@ from recurve_eval.calibration.knownbad import known_bad_of
 from recurve_eval.domain import JSON
 from recurve_eval.errors import ConfigError, UnknownName
 from recurve_eval.interception.items import GOOD, RECORDED, SEEDED, Item
-from recurve_eval.interception.records import Recording, read_recordings, recordings_hash
 from recurve_eval.mutation.mutants import mutants
 from recurve_eval.mutation.rewrites import rewrites
 from recurve_eval.ports import Benchmark
+from recurve_eval.recordings import Recording, read_recordings, recordings_hash
 
 KNOWN_GOOD = ("canonical", "rewrites")
 
@@ -129,10 +129,10 @@ class RecordedSource(Known):
     def pins(self) -> Mapping[str, JSON]:
         if not self.paths:
             raise ConfigError("source.paths names no file of recorded submissions: source.paths=[FILE,...]")
-        return {"submissions": recordings_hash(self.paths)}
+        return {"submissions": recordings_hash(self.paths, "source.paths")}
 
     def items(self, benchmark: Benchmark, task_ids: Sequence[str]) -> Iterator[Item]:
-        held = read_recordings(self.paths)
+        held = read_recordings(self.paths, "source.paths")
         by_task: dict[str, list[Recording]] = {}
         for record in held:
             by_task.setdefault(record.task_id, []).append(record)

@@ -30,6 +30,16 @@ def test_the_defaults_compose_to_a_complete_configuration() -> None:
         ("+agent.skil=1", "unknown key 'agent.skil'"),
         ("~task", "lacks 'task'"),
         ("~budget", "lacks 'budget'"),
+        ("~agent", "a group cannot be removed; choose an option of it, agent=NAME. Groups: task, model, agent,"),
+        ("~seed", "lacks 'seed': it cannot be removed; set seed=VALUE"),
+        ("~gate", "'~gate': a group cannot be removed; gate/SLOT=none leaves a slot empty. Groups: task,"),
+        ("~gate.checks", "'~gate.checks': a group cannot be removed; choose an option of it, gate/checks=NAME"),
+        ("~agent=command", "'~agent=command': a group cannot be removed"),
+        ("+agent=scripted", "'+agent=scripted': agent is there already, so it takes no plus; write agent=scripted"),
+        ("+agent=command", "write agent=command"),
+        ("++agent=scripted", "write agent=scripted"),
+        ("+gate/checks=ci", "write gate/checks=ci"),
+        ("+gate=ci", "'+gate=ci': a gate is composed slot by slot"),
         ("task=humanevl", "Did you mean 'task=humaneval'?"),
         ("agent=scriptd", "Did you mean 'agent=scripted'?"),
         ("arm=A99", "unknown option 'arm=A99'"),
@@ -57,12 +67,29 @@ def test_the_defaults_compose_to_a_complete_configuration() -> None:
         ("study.description=true", "study.description is text, and true without quotes is none"),
         ("task.sha256=1e3", "task.sha256 is text, and 1000.0 without quotes is none"),
         ("sandbox.pass_env=[HOME,true]", "sandbox.pass_env[1] is text"),
+        (
+            "tracking.uri=5",
+            "tracking.uri is text, and 5 without quotes is none: quote it, on a command line as '\"5\"'",
+        ),
+        ("study.name=2026_12_01", "study.name is text, and 20261201 without quotes is none"),
+        ("model.id=+5", "model.id is text, and 5 without quotes is none"),
     ],
 )
 def test_wrong_input_is_named(override: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         app.compose([override])
     assert said in str(caught.value)
+
+
+def test_a_number_in_quotes_and_digits_that_are_no_number_are_text() -> None:
+    assert app.compose(['study.name="2026_12_01"'])["study"]["name"] == "2026_12_01"
+    assert app.compose(["study.name=007"])["study"]["name"] == "007"
+
+
+def test_a_number_among_the_words_of_a_command_is_the_word_that_it_looks_like() -> None:
+    words = ["agent=command", "agent.argv=[my-agent,--steps,5]", "+agent.env={LEVEL: 3}"]
+    agent = app.compose(words)["agent"]
+    assert (agent["argv"], agent["env"]) == (["my-agent", "--steps", "5"], {"LEVEL": "3"})
 
 
 def test_an_unknown_option_lists_the_known_ones() -> None:
@@ -151,6 +178,23 @@ def test_an_option_of_the_users_own_is_explained_like_a_shipped_one(
     assert "Did you mean 'agent.argv'?" in capsys.readouterr().err
     assert main(["plan", *flags, "agent=latin"]) == EXIT_USAGE
     assert f"{tmp_path}/agent/latin.yaml cannot be read" in capsys.readouterr().err
+
+
+def test_the_users_own_directory_may_have_any_name(tmp_path: Path) -> None:
+    place = tmp_path / "a,b 'c (d]"
+    (place / "arm").mkdir(parents=True)
+    (place / "arm" / "mine.yaml").write_text((conf_dir() / "arm" / "A0.yaml").read_text())
+    assert app.compose(["arm=mine", *app.search_path(place)])["arm"]["name"] == "A0"
+    assert app.search_path(None) == []
+
+
+@pytest.mark.parametrize("verb", ["calibrate", "intercept", "task list"])
+def test_a_directory_of_options_that_is_not_there_is_named(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    GlobalHydra.instance().clear()
+    assert main([*verb.split(), f"--config-dir={tmp_path}/nowhere"]) == EXIT_USAGE
+    assert f"{tmp_path}/nowhere, does not exist" in capsys.readouterr().err
 
 
 def test_only_keys_of_the_same_group_are_offered() -> None:

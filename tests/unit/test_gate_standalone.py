@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from recurve_eval.gates.places import local_place
 from tests.gating import BAD, CLAIMS, GOOD, LEDGER, PROBE, STUB, write
+from tests.repositories import commit, git
 
 DOUBLES = ".recurve/probes/doubles.py"
 
@@ -76,3 +78,29 @@ def test_it_needs_neither_the_tracker_nor_the_composer() -> None:
     names = "'mlflow', 'hydra', 'omegaconf', 'numpy', 'pandas', 'docker'"
     code = f"import sys, recurve_eval.gates.__main__\nsys.exit(any(n in sys.modules for n in ({names},)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, env=dict(os.environ)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "attributes"),
+    [
+        ("[core]\n\tautocrlf = true\n", ""),
+        ("[core]\n\tattributesFile = ~/mine\n", "*.py export-ignore\n"),
+        ("", "*.txt export-subst\n"),
+    ],
+)
+def test_the_work_as_given_is_what_was_committed_whatever_the_users_git_would_do(
+    config: str, attributes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, repository, out = tmp_path / "home", tmp_path / "repository", tmp_path / "out"
+    files = {"solution.py": STUB.decode(), "notes.txt": "$Format:%H$\n"}
+    write(home, {".gitconfig": config, "mine": attributes, ".config/git/attributes": attributes})
+    repository.mkdir()
+    out.mkdir()
+    git(repository, "init", "-q")
+    commit(repository, "The task as given", files)
+    commit(repository, "The work", {"solution.py": GOOD.decode()})
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    with local_place(repository, in_cell=True) as place:
+        place.base(out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == {k: v.encode() for k, v in files.items()}

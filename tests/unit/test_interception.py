@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from recurve_eval.agents._authoring import claims_files, fingerprint, probe_text
+from recurve_eval.agents.replay import ReplayAgent
 from recurve_eval.analysis.encode import plain
 from recurve_eval.benchmarks.demo import DemoBenchmark
 from recurve_eval.benchmarks.pairs import Pairs
@@ -23,11 +24,11 @@ from recurve_eval.interception.figures import efficacy
 from recurve_eval.interception.items import GOOD, RECORDED, SEEDED, Item, distinct, standing
 from recurve_eval.interception.layers import Layers
 from recurve_eval.interception.matrix import by_layer, matrix
-from recurve_eval.interception.records import read_recordings
 from recurve_eval.interception.rows import Decision
-from recurve_eval.interception.sources import KnownBadSource, MutantSource, operator_of
+from recurve_eval.interception.sources import KnownBadSource, MutantSource, RecordedSource, operator_of
 from recurve_eval.interception.text import _curves
 from recurve_eval.mutation.rewrites import rewrites
+from recurve_eval.recordings import read_recordings
 from recurve_eval.stats import is_defined
 
 
@@ -124,13 +125,31 @@ ROW = {"task_id": "t", "attempt": 0, "model": "m", "solution": "x = 1"}
 )
 def test_a_bad_record_is_refused_by_its_line(tmp_path: Path, rows: list[Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        read_recordings([lines(tmp_path / "r.jsonl", *rows)])
+        read_recordings([lines(tmp_path / "r.jsonl", *rows)], "source.paths")
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{**ROW, "attempt": "0"}, [1], {**ROW, "authored_checks": "assert"}, {**ROW, "model": HALF}, {"task_id": "t"}],
+)
+def test_the_replay_agent_says_the_same_of_a_bad_record(tmp_path: Path, row: Any) -> None:
+    path = lines(tmp_path / "r.jsonl", row)
+    with pytest.raises(ConfigError) as error:
+        read_recordings([path], "source.paths")
+    assert ReplayAgent(submissions=path).check() == str(error.value)
+
+
+def test_a_file_of_recordings_that_is_not_there_is_named_with_its_setting(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"source\.paths: cannot read '.*gone': No such file"):
+        RecordedSource(paths=[str(tmp_path / "gone")]).pins()
+    with pytest.raises(ConfigError, match=r"claims\.path: cannot read '.*gone': No such file"):
+        RecordedChecks(path=str(tmp_path / "gone")).pins()
 
 
 def test_a_damaged_gzip_is_refused_by_its_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"r\.jsonl\.gz is neither UTF-8 JSONL nor a gzip of it"):
-        read_recordings([str(damaged_gzip(tmp_path / "r.jsonl.gz"))])
+        read_recordings([str(damaged_gzip(tmp_path / "r.jsonl.gz"))], "source.paths")
 
 
 def test_a_file_of_checks_without_checks_is_refused(tmp_path: Path) -> None:

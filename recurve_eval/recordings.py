@@ -1,4 +1,7 @@
-"""Recorded submissions, with the checks that their author wrote where the record has them."""
+"""Recorded submissions, with the checks that their author wrote where the record has them.
+
+JSONL, plain or gzip; each line has task_id, attempt, model, solution and, where there are any, authored_checks.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,17 @@ class Recording:
     checks: tuple[str, ...] | None = None
 
 
-def json_lines(path: str) -> Iterator[tuple[str, Any]]:
-    """``FILE:LINE`` and the object of each line of JSONL, plain or gzip. Raises ConfigError naming the line."""
+def read_file(path: str, setting: str = "") -> bytes:
+    """The bytes of a file that ``setting`` names. Raises ConfigError."""
     try:
-        data = Path(path).expanduser().read_bytes()
+        return Path(path).expanduser().read_bytes()
     except OSError as error:
-        raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
+        named = f"{setting}: " if setting else ""
+        raise ConfigError(f"{named}cannot read '{path}': {error.strerror}") from None
+
+
+def json_lines(path: str, data: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
+    """``FILE:LINE`` and the object of each line of JSONL, plain or gzip. Raises ConfigError naming the line."""
     try:
         text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
@@ -64,14 +72,19 @@ def text(row: dict[str, Any], name: str, where: str) -> str:
     return value
 
 
-def read_recordings(paths: Sequence[str]) -> list[Recording]:
+def recordings(path: str, data: bytes) -> Iterator[tuple[str, Recording]]:
+    """``FILE:LINE`` and the recording of each line. Raises ConfigError naming the line."""
+    for where, row in json_lines(path, data):
+        task_id, attempt = text(row, "task_id", where), field(row, "attempt", int, where)
+        model, solution = text(row, "model", where), field(row, "solution", str, where)
+        yield where, Recording(task_id, model, attempt, solution.encode("utf-8", "surrogatepass"), _checks(row, where))
+
+
+def read_recordings(paths: Sequence[str], setting: str) -> list[Recording]:
     """Every line of the files. Raises ConfigError on a bad line and where one attempt stands twice."""
     found: dict[tuple[str, str, int], Recording] = {}
     for path in paths:
-        for where, row in json_lines(path):
-            solution = field(row, "solution", str, where).encode("utf-8", "surrogatepass")
-            task_id, model = text(row, "task_id", where), text(row, "model", where)
-            record = Recording(task_id, model, field(row, "attempt", int, where), solution, _checks(row, where))
+        for where, record in recordings(path, read_file(path, setting)):
             key = (record.model, record.task_id, record.attempt)
             if key in found:
                 raise ConfigError(f"{where}: {key[0]}'s attempt {key[2]} at task {key[1]} stands twice")
@@ -80,20 +93,14 @@ def read_recordings(paths: Sequence[str]) -> list[Recording]:
 
 
 def _checks(row: dict[str, Any], where: str) -> tuple[str, ...] | None:
-    if "authored_checks" not in row:
+    checks = row.get("authored_checks")
+    if checks is None:
         return None
-    checks = row["authored_checks"]
     if not isinstance(checks, list) or not all(isinstance(c, str) for c in checks):
-        raise ConfigError(f"{where}: 'authored_checks' must be a list of statements")
+        raise ConfigError(f"{where}: 'authored_checks' must be a list of statements; got {checks!r}")
     return tuple(checks)
 
 
-def recordings_hash(paths: Sequence[str]) -> list[JSON]:
+def recordings_hash(paths: Sequence[str], setting: str) -> list[JSON]:
     """SHA-256 of each file. Raises ConfigError where one cannot be read."""
-    out: list[JSON] = []
-    for path in paths:
-        try:
-            out.append(hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest())
-        except OSError as error:
-            raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
-    return out
+    return [hashlib.sha256(read_file(path, setting)).hexdigest() for path in paths]
