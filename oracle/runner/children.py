@@ -71,7 +71,7 @@ def maker(role: Role, place: Place, line: socket.socket) -> Callable[[int | None
     The supervisor at the other end of ``line`` is sent that user id and the key, with four descriptors: its ends of the
     child's line, output and errors, of which the latter two never block, and one of the process.
     """
-    before, after = contain.entering(place.means.uid_base is not None, place.limits)
+    settling = {uid: contain.entering(uid, place.limits) for uid in role.users(place)}
     host = [] if role.host_fd is None else [role.host_fd]
     stay = {place.processor} if role.stays else None
     fork = contain.forker_in_namespace(place.means, place.own_namespace) if role.graded else forking.forker()
@@ -90,7 +90,7 @@ def maker(role: Role, place: Place, line: socket.socket) -> Callable[[int | None
         set_blocking(err, False)
         pid = fork()
         if pid == 0:
-            _live(theirs, out_child, err_child, host, before, uid, after, stay, body, keys)
+            _live(theirs, out_child, err_child, host, settling[uid], stay, body, keys)
         given = array.array("i", (ours, out, err, pidfd_open(pid)))
         send((dumps((uid, *keys)),), ((socket.SOL_SOCKET, socket.SCM_RIGHTS, given),))
         for fd in (theirs, out_child, err_child, *given):
@@ -101,29 +101,18 @@ def maker(role: Role, place: Place, line: socket.socket) -> Callable[[int | None
 
 
 def _live(
-    line: int, out: int, err: int, host: list[int], before: list[contain.Step], uid: int | None,
-    after: list[contain.Step], stay: set[int] | None, body: Callable[[int, list[bytes]], None], keys: list[bytes],
+    line: int, out: int, err: int, host: list[int], settling: list[contain.Step], stay: set[int] | None,
+    body: Callable[[int, list[bytes]], None], keys: list[bytes],
 ) -> None:  # fmt: skip
     """A fresh child: streams, descriptors, limits and user, in this order, and then what it is for."""
     code = 70
     try:
         os.dup2(out, 1)
         os.dup2(err, 2)
-        first = 3
-        for fd in sorted((line, *host)):
-            os.closerange(first, fd)
-            first = fd + 1
-        os.closerange(first, max(4096, first))
+        close_all_but((line, *host))
         os.chdir("/")
-        for call, arguments, returns in before:
-            if call(*arguments) != returns:
-                raise OSError("%r%r failed" % (call, arguments))
-        if uid is not None:
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
-        for call, arguments, returns in after:
-            if call(*arguments) != returns:
-                raise OSError("%r%r failed" % (call, arguments))
+        for call, arguments in settling:
+            call(*arguments)
         if stay:
             try:
                 os.sched_setaffinity(0, stay)
@@ -144,10 +133,10 @@ def begin(timeout_s: float, work: str) -> None:
     os.chdir(work)
 
 
-def close_all_but(keep: set[int]) -> None:
+def close_all_but(keep: Iterable[int]) -> None:
     """Close every inherited descriptor that this process has no business with; the streams stay."""
     first = 3
     for fd in sorted(keep):
         os.closerange(first, fd)
         first = fd + 1
-    os.closerange(first, max(4096, first) if keep else os.sysconf("SC_OPEN_MAX"))
+    os.closerange(first, max(4096, first))

@@ -84,9 +84,12 @@ def enter_user_namespace() -> None:
 
 
 def become(uid: int) -> None:
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
+    for call, arguments in _becoming(uid):
+        call(*arguments)
+
+
+def _becoming(uid: int) -> list[Step]:
+    return [(os.setgroups, ([],)), (os.setresgid, (uid, uid, uid)), (os.setresuid, (uid, uid, uid))]
 
 
 def unveil(keep: list[str]) -> None:
@@ -128,23 +131,22 @@ def bequeath(limits: dict[str, int]) -> None:
     libc.no_new_privileges()
 
 
-# A call, its arguments, and what it must return.
-Step = tuple[Callable[..., Any], tuple[Any, ...], Any]
+# A call that raises OSError where it fails, and its arguments.
+Step = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-def entering(own_user: bool, limits: dict[str, int]) -> tuple[list[Step], list[Step]]:
-    """What turns a freshly forked child into a graded one, before and after it gets a user of its own, if it does.
+def entering(uid: int | None, limits: dict[str, int]) -> list[Step]:
+    """What turns a freshly forked child into a graded one. Order matters: limits, user, then no way back.
 
-    Order matters: limits, user, then no way back. Laid out before the fork, since a child that only takes steps
-    touches fewer pages than one that thinks.
+    Laid out before the fork, since a child that only takes steps touches fewer pages than one that thinks.
     """
     size, count = limits["file_mb"] << 20, limits["processes"]
-    before: list[Step] = [(os.setsid, (), None), (resource.setrlimit, (resource.RLIMIT_FSIZE, (size, size)), None)]
-    if own_user:
-        before += [(resource.setrlimit, (resource.RLIMIT_NPROC, (count, count)), None), (os.setgroups, ([],), None)]
+    steps: list[Step] = [(os.setsid, ()), (resource.setrlimit, (resource.RLIMIT_FSIZE, (size, size)))]
+    if uid is None:
+        steps.append((libc.drop_capabilities, ()))
     else:
-        before.append((libc.drop_capabilities, (), None))
-    return before, [(libc.prctl, libc.DIE_WITH_PARENT, 0), (libc.prctl, libc.HIDE_MEMORY, 0)]
+        steps += [(resource.setrlimit, (resource.RLIMIT_NPROC, (count, count))), *_becoming(uid)]
+    return [*steps, (libc.die_with_parent, ()), (libc.hide_memory, ())]
 
 
 def forker_in_namespace(means: Means, own_namespace: int | None) -> Callable[[], int]:

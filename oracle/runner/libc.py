@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from typing import Any
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWIPC = 0x08000000
@@ -35,6 +34,7 @@ def _checked(result: int, what: str) -> None:
         raise OSError(number, "%s: %s" % (what, os.strerror(number)))
 
 
+# Without types of the arguments: in a fresh child, each of them would be more pages to copy.
 def _prctl(option: int, value: int) -> None:
     if _libc.prctl(option, value, 0, 0, 0) != 0:
         _checked(-1, "prctl %d" % option)
@@ -48,19 +48,13 @@ def fork() -> int:
     return pid
 
 
-# Without types of its arguments: in a fresh child, each of them would be more pages to copy. Each call returns 0.
-prctl: Any = _libc.prctl
-DIE_WITH_PARENT = (_PR_SET_PDEATHSIG, 9, 0, 0, 0)
-# No other process of this user may trace this one or read its memory through /proc.
-HIDE_MEMORY = (_PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
 def die_with_parent() -> None:
-    _checked(prctl(*DIE_WITH_PARENT), "prctl")
+    _prctl(_PR_SET_PDEATHSIG, 9)
 
 
 def hide_memory() -> None:
-    _checked(prctl(*HIDE_MEMORY), "prctl")
+    """No other process of this user may trace this one or read its memory through /proc."""
+    _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def become_subreaper() -> None:

@@ -146,7 +146,7 @@ class Nursery:
 def _live(line: socket.socket, place: Place, role: Role, prepare: Callable[[], None]) -> None:
     try:
         kept = (line.fileno(), place.own_namespace, role.host_fd)
-        children.close_all_but({fd for fd in kept if fd is not None})
+        children.close_all_but(fd for fd in kept if fd is not None)
         libc.die_with_parent()
         libc.become_subreaper()
         _serve(line, place, role, prepare)
@@ -160,21 +160,20 @@ def _live(line: socket.socket, place: Place, role: Role, prepare: Callable[[], N
 
 
 def _serve(line: socket.socket, place: Place, role: Role, prepare: Callable[[], None]) -> None:
-    users, ahead = itertools.cycle(role.users(place)), place.means.apart()
-    asked = line.recv(1)
-    if asked:
-        prepare()
-        make, end_all, dumps = children.maker(role, place, line), contain.end_all, marshal.dumps
+    if not line.recv(1):
+        return
+    prepare()
+    ahead, make, dumps = place.means.apart(), children.maker(role, place, line), marshal.dumps
 
     def hold() -> None:
         """What a child started and outlives it may still answer for it, until the supervisor ends the grading."""
         try:
-            line.send(marshal.dumps(_SOME_LEFT))
+            line.send(dumps(_SOME_LEFT))
             line.recv(1)
         except OSError:  # the supervisor is gone
             pass
 
-    while asked:
-        uid = next(users)
-        line.send(dumps(end_all(make(uid), uid, hold)))
-        asked = ahead or line.recv(1)
+    for uid in itertools.cycle(role.users(place)):
+        line.send(dumps(contain.end_all(make(uid), uid, hold)))
+        if not ahead and not line.recv(1):
+            return

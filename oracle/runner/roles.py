@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import mmap
 import os
 
 from . import children, report, wire
@@ -33,7 +34,7 @@ def shared(host_fd: int, work: str) -> Role:
     return Role(1, grade, reports=True, host_fd=host_fd)
 
 
-def verifier(host_fd: int, progress: verifying.Progress) -> Role:
+def verifier(host_fd: int, progress: mmap.mmap) -> Role:
     """Marks in ``progress`` how far it is."""
 
     def verify(line: int, keys: list[bytes]) -> None:

@@ -7,13 +7,14 @@ and what tests rest upon is found as it was. Whatever else it runs is its last.
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 import resource
 import socket
 import sys
 import types
-from typing import Any, Callable, Protocol
+from typing import Any, Callable
 
 from . import apart, guard, report, wire
 from .closed import is_closed
@@ -27,15 +28,7 @@ SERVES_AGAIN = b"+"
 RECEIVED, LOADED = 1, 2
 
 
-class Progress(Protocol):
-    """One byte."""
-
-    def __setitem__(self, index: int, value: int, /) -> None: ...
-
-    def __getitem__(self, index: int, /) -> int: ...
-
-
-def serve(line: int, held_out: Callable[[], dict[str, bytes]], progress: Progress) -> None:
+def serve(line: int, held_out: Callable[[], dict[str, bytes]], progress: mmap.mmap) -> None:
     """Grade what is told on ``line`` until that is closed or this process is spent."""
     recursion, way = sys.getrecursionlimit(), socket.socket(fileno=os.dup(line))
     for left in reversed(range(MOST_GRADINGS)):
@@ -56,7 +49,7 @@ def serve(line: int, held_out: Callable[[], dict[str, bytes]], progress: Progres
         os.write(line, SERVES_AGAIN)
 
 
-def _marked(channel: report.Channel, progress: Progress) -> report.Channel:
+def _marked(channel: report.Channel, progress: mmap.mmap) -> report.Channel:
     steps = {"received": RECEIVED, "loaded": LOADED}
 
     def tell(event: str, **fields: Any) -> None:
