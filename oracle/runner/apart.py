@@ -25,10 +25,17 @@ class CandidateError(Exception):
     """An exception of the candidate that is none of the built-in ones."""
 
 
+class Untaken(Exception):
+    """The candidate's process ended with its job unread, so nothing of the submission ever ran.
+
+    A submission cannot feign it: what it was sent is read before it is loaded, and nothing else is sent before it answers.
+    """
+
+
 def verify(job: dict[str, Any], channel: Channel, fd: int) -> list[types.CodeType]:
     """Run the held-out tests against the candidate at the other end of ``fd``, and report all but the end of it.
 
-    Returns what they are compiled to.
+    Returns what they are compiled to. Raises Untaken.
     """
     line, held = Line(fd), HeldOut(job["held_out"], None)
     try:
@@ -40,6 +47,8 @@ def verify(job: dict[str, Any], channel: Channel, fd: int) -> list[types.CodeTyp
         stage = Stage(channel, held, watch, job["params"], lambda: None)
         sys.meta_path.append(held)
         CONVENTIONS[job["convention"]](stage, lambda: _stand_in(job["params"], line, channel))
+    except Untaken:
+        raise
     except NotLoaded as error:
         channel.tell("load_error", message=str(error))
     except HarnessFault as error:
@@ -53,7 +62,8 @@ def verify(job: dict[str, Any], channel: Channel, fd: int) -> list[types.CodeTyp
 
 
 def _stand_in(params: dict[str, Any], line: Line, channel: Channel) -> StandIn:
-    answer = line.receive()
+    # Before this answer nothing but the job was sent, so nothing else can have been left unread.
+    answer = line.receive(unread=Untaken)
     if "error" in answer:
         raise NotLoaded(str(answer["error"])[:500])
     channel.tell("loaded")
@@ -73,9 +83,12 @@ class Line:
         self._receive = wire.reader(fd)
         self.fault = ""
 
-    def receive(self) -> dict[str, Any]:
+    def receive(self, unread: type[Exception] = CandidateError) -> dict[str, Any]:
+        """Raises ``unread`` where the candidate ended and left unread what it had been sent, else CandidateError."""
         try:
             answer = self._receive()
+        except wire.Reset as error:
+            raise unread("the candidate's process left unread what it was sent, and ended: %s" % error) from None
         except wire.Closed as error:
             raise CandidateError("the candidate's process ended: %s" % error) from None
         if not isinstance(answer, dict):

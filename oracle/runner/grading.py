@@ -17,7 +17,7 @@ from .watching import watch
 
 
 class Unread(Exception):
-    """A graded process ended before it took the held-out tests, so the host's line is out of step."""
+    """A process of the grading ended before it took the held-out tests or its job: by no deed of the submission."""
 
 
 class Bench(NamedTuple):
@@ -51,7 +51,7 @@ def grade(job: dict[str, Any], bench: Bench) -> dict[str, Any]:
     contain.wipe(bench.place.work)
     _prove_empty(bench.place)
     if not ledger.received:
-        raise Unread("the held-out tests were not taken: " + seen.output[1][-500:].decode("utf-8", "replace"))
+        raise Unread("the held-out tests or the job were not taken: " + seen.output[1][-500:].decode("utf-8", "replace"))
     return _reply(ledger, seen)
 
 

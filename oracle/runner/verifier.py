@@ -41,7 +41,11 @@ def serve(line: int, held_out: Callable[[], dict[str, bytes]], progress: mmap.mm
         channel = _marked(report.open_channel(line, bytes.fromhex(job["key"]), job["challenge"]), progress)
         files = held_out()
         channel.tell("received")
-        ran = _verify(dict(job, held_out=files), channel, candidate)
+        try:
+            ran = _verify(dict(job, held_out=files), channel, candidate)
+        except apart.Untaken:
+            progress[0] = 0
+            raise
         # Behind the report, and behind the candidate's end on this processor, so that nobody waits for it.
         os.sched_yield()
         if not left or _overgrown() or sys.getrecursionlimit() != recursion or not _closed(ran):

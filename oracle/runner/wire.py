@@ -13,6 +13,10 @@ class Closed(Exception):
     """The other end is gone, or spoke something else than this protocol."""
 
 
+class Reset(Closed):
+    """The other end is gone, and left unread what it had been sent."""
+
+
 def _writer() -> Callable[[Any], str]:
     """``json.dumps``, made of C objects alone where this Python has them.
 
@@ -116,7 +120,7 @@ def reader(fd: int) -> Callable[[], Any]:
             try:
                 part = read(fd, look[0])
             except ConnectionError as error:
-                raise Closed(str(error)) from None
+                raise Reset(str(error)) from None
             if not part:
                 raise Closed("end of stream")
             if len(part) == look[0]:

@@ -101,6 +101,14 @@ class Evidence:
         return cls(records=tuple(reply["records"]), breaches=tuple(reply["breaches"]), **plain, **text)
 
 
+def cut_off(job: OracleJob, seen: Evidence) -> bool:
+    """Whether a verifier, which runs no submission and reports whatever one does, ended with its report unfinished.
+
+    Something else than the submission is the likelier reason, once; twice is taken for its deed.
+    """
+    return arrangement(job) == "apart" and not (seen.finished or seen.timed_out or seen.breaches or seen.harness_error)
+
+
 def judge(job: OracleJob, seen: Evidence) -> Grade:
     """The verdict of one run that did not time out. Rules in order; the first that speaks decides.
 

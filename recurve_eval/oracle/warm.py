@@ -17,7 +17,7 @@ from recurve_eval.errors import ConfigError, OracleError
 from recurve_eval.oracle.limits import hold_to_limits
 from recurve_eval.oracle.line import Launch, ServerLost
 from recurve_eval.oracle.pool import Pool
-from recurve_eval.oracle.protocol import Evidence, fault_of, judge, majority, request_of, unscored
+from recurve_eval.oracle.protocol import Evidence, cut_off, fault_of, judge, majority, request_of, unscored
 from recurve_eval.oracle.runner import runner_hash
 from recurve_eval.oracle.server import WarmServer
 from recurve_eval.resources import oracle_dir
@@ -178,8 +178,12 @@ class WarmOracle:
     def _run(self, job: OracleJob) -> Grade:
         try:
             seen = self._see(job)
+            lost = cut_off(job, seen)
+            if lost:
+                self._record("oracle_verifier_lost", cause=seen.exit, task_id=job.task_id)
+                seen = self._see(job)
             if not seen.timed_out or seen.breaches:
-                return judge(job, seen)
+                return replace(judge(job, seen), retried=lost)
             seen = self._see(job, alone=True)
             if not seen.timed_out or seen.breaches:
                 return replace(judge(job, seen), retried=True)

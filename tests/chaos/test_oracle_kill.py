@@ -119,15 +119,56 @@ def test_a_server_that_can_make_no_verifier_ends_by_itself() -> None:
 def test_children_that_died_while_they_waited_are_replaced(contained: ProcessOracle) -> None:
     if not any(contained.env().facts["containment"].values()):
         pytest.skip("no children wait where nothing keeps gradings apart")
-    deadline = time.monotonic() + 10
     for number in range(4):
-        while not (waiting := nursery(contained, ["candidates", "verifiers"][number % 2]).children()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        waiting[0].kill()
-        waiting[0].wait(10)
+        waiting = child_of(contained, ["candidates", "verifiers"][number % 2])
+        waiting.kill()
+        waiting.wait(10)
         assert contained.grade(job("x + 1")).verdict is OracleVerdict.PASS
     assert contained.events == []
+
+
+def child_of(oracle: ProcessOracle, of: str) -> psutil.Process:
+    """The one that waits, or serves, in a nursery."""
+    deadline = time.monotonic() + 10
+    while not (children := nursery(oracle, of).children()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return children[0]
+
+
+def test_a_submission_whose_process_is_killed_before_it_has_its_job_has_not_failed(contained: ProcessOracle) -> None:
+    """That it never ran is seen from the job, which was left unread."""
+    if not any(contained.env().facts["containment"].values()):
+        pytest.skip("no children wait where nothing keeps gradings apart")
+    waiting = child_of(contained, "candidates")
+    waiting.suspend()
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(contained.grade, job("x + 1"))
+        time.sleep(0.3)
+        assert not future.done()
+        waiting.kill()
+        assert future.result().verdict is OracleVerdict.PASS
+    (event,) = contained.events
+    assert "left unread what it was sent" in str(event["cause"])
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_verifier_that_is_killed_is_no_failure_of_the_submission(contained: ProcessOracle, kills: int) -> None:
+    """Until it happens again: then the submission may have done it, and a failure must not buy tries."""
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(contained.grade, job("x + 1"))
+        killed = set()
+        while len(killed) < kills:
+            time.sleep(0.15)
+            assert not future.done()
+            verifier = child_of(contained, "verifiers")
+            if verifier.pid not in killed:
+                verifier.kill()
+                killed.add(verifier.pid)
+        grade = future.result()
+    assert grade.retried
+    assert grade.verdict is (OracleVerdict.PASS if kills == 1 else OracleVerdict.FAIL)
+    assert [(event["kind"], event["cause"]) for event in contained.events] == [("oracle_verifier_lost", "signal 9")]
 
 
 def test_a_server_that_is_always_killed_is_infrastructure(oracle: WarmOracle) -> None:
