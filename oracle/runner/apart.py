@@ -28,7 +28,7 @@ class CandidateError(Exception):
 class Untaken(Exception):
     """The candidate's process ended with its job unread, so nothing of the submission ever ran.
 
-    A submission cannot feign it: what it was sent is read before it is loaded, and nothing else is sent before it answers.
+    No submission can feign it: the job is read before it is loaded, and nothing else is sent before it answers.
     """
 
 

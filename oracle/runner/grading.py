@@ -51,7 +51,7 @@ def grade(job: dict[str, Any], bench: Bench) -> dict[str, Any]:
     contain.wipe(bench.place.work)
     _prove_empty(bench.place)
     if not ledger.received:
-        raise Unread("the held-out tests or the job were not taken: " + seen.output[1][-500:].decode("utf-8", "replace"))
+        raise Unread("the tests or the job were not taken: " + seen.output[1][-500:].decode("utf-8", "replace"))
     return _reply(ledger, seen)
 
 
