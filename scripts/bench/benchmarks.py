@@ -63,9 +63,7 @@ def main() -> None:
                 measure(task, pair(task, oracle), options.tasks, options.slowest)
             except RecurveError as error:
                 print(f"{task} is left out: {error}")
-    print(
-        f"load {os.getloadavg()[0]:.1f} at the end: above the number of processors these are figures of a busy machine"
-    )
+    print(f"load {os.getloadavg()[0]:.1f} at the end; more than the processors would mean a busy machine")
 
 
 def pair(task: str, oracle: str) -> Pair:

@@ -46,9 +46,7 @@ def main() -> None:
             beside_containers(each, table)
     if options.bigcodebench and usable("docker on python-sci", sci()):
         bigcodebench(options.bigcodebench, options.rounds, table)
-    print(
-        f"\nload at the end {os.getloadavg()[0]:.1f}: above the number of processors, all of this is of a busy machine"
-    )
+    print(f"\nload at the end {os.getloadavg()[0]:.1f}; more than the processors would mean a busy machine")
     missed = table.close()
     sys.exit(1 if missed and options.enforce else 0)
 
