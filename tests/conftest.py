@@ -109,11 +109,18 @@ SEARCHING = (
 )
 
 
+SERVED = ("test_mlflow_server", "test_mlflow_analysis")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Docker tests share one daemon and one image; tests that look for processes by name see each other's."""
+    """Docker tests share one daemon and one image; tests that look for processes by name see each other's; a tracking
+    server and a mirrored study, which take long to make, are made by one worker alone.
+    """
     for item in items:
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.xdist_group("docker"))
         elif item.path.stem in SEARCHING:
             item.add_marker(pytest.mark.xdist_group("processes"))
+        elif item.path.stem in SERVED:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
