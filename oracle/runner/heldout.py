@@ -187,10 +187,16 @@ class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def code(self) -> dict[str, types.CodeType]:
         """Compile everything. Raises SyntaxError, which is the harness's fault and not the submission's."""
-        self._code = {
-            stem: compiled(source, "<held-out %s>" % stem, self._watch_name) for stem, source in self._sources.items()
-        }
+        if not self._code:
+            self._code = {
+                stem: compiled(source, "<held-out %s>" % stem, self._watch_name)
+                for stem, source in self._sources.items()
+            }
         return self._code
+
+    def forget_sources(self) -> None:
+        """They have been compiled, and a submission shall not find them."""
+        self._sources = dict.fromkeys(self._sources, b"")
 
     def compiled(self) -> list[types.CodeType]:
         """What was compiled so far."""
