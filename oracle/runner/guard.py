@@ -26,7 +26,7 @@ from .bindings import Bindings
 from .bodies import Bodies
 from .heldout import Wrong
 
-_MODULES = (builtins, time, contextlib, unittest)
+_MODULES = (builtins, time, contextlib, unittest, unittest.util)
 _OPTIONAL = ("numpy", "numpy.testing", "numpy.testing._private.utils", "numpy._core.numeric", "numpy.core.numeric",
              "pandas._testing", "pandas.testing")  # fmt: skip
 _DENIED = frozenset({
@@ -43,7 +43,7 @@ _GIVERS = frozenset({"currentframe", "stack", "trace", "getouterframes", "getinn
 
 
 # What nothing writes to while it is graded: the machinery between a test and its report.
-_STILL = (unittest.case, unittest.suite, unittest.loader, unittest.result, unittest.util)
+_STILL = (unittest.case, unittest.suite, unittest.loader, unittest.result)
 
 
 def _attributes(module: types.ModuleType) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -58,8 +58,8 @@ def _attributes(module: types.ModuleType) -> Iterator[tuple[Any, dict[str, Any]]
 _WITH_CLASSES = ("unittest", "runner.")
 
 
-# What unittest itself sets on its classes.
-_CHANGING = frozenset({"__doc__", "_classSetupFailed", "_class_cleanups", "_module_cleanups"})
+# What unittest itself sets on its classes, and anybody may: how much a message says.
+_CHANGING = frozenset({"__doc__", "_classSetupFailed", "_class_cleanups", "_module_cleanups", "maxDiff", "longMessage"})
 
 
 class Pristine:

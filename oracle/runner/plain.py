@@ -136,7 +136,7 @@ def _opaque(value: Any, strict: bool) -> Any:
 _THEIRS = "function of a candidate in its own process"
 
 
-def mark(function: types.FunctionType) -> None:
+def mark(function: Callable[..., Any]) -> None:
     """``function`` stands for one of a candidate: what it made a function is no limit of the harness."""
     function.__doc__ = _THEIRS
 

@@ -156,6 +156,56 @@ def test_an_exception_without_words_is_no_answer(oracle: WarmOracle) -> None:
     assert graded["reference/apart"] is OracleVerdict.FAIL
 
 
+_SPAWNS = """
+import multiprocessing
+import __main__
+
+def double(x):
+    return 2 * x
+
+def f(x):
+    assert __main__.__name__ == "__main__"
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.map(double, [x])[0] - x + 1
+"""
+_ENCODES = """
+import io
+import sys
+sys.stdout.reconfigure(encoding="utf-8")
+sys.stderr = io.TextIOWrapper(sys.stderr.buffer, encoding="utf-8", line_buffering=True)
+
+def f(x):
+    print("\\u00e9")
+    print("\\u00e8", file=sys.stderr)
+    return x + 1
+"""
+_TELLS_MORE = """
+import unittest
+unittest.TestCase.maxDiff = None
+unittest.util._MAX_LENGTH = 2000
+
+def f(x):
+    return x + 1
+"""
+
+
+@pytest.mark.parametrize("solution", [_SPAWNS, _ENCODES, _TELLS_MORE], ids=["spawns", "encodes", "tells_more"])
+@pytest.mark.parametrize("convention", ["check", "unittest"])
+@pytest.mark.parametrize("candidate", ["apart", "shared"])
+def test_what_programs_commonly_do_is_no_failure(
+    oracle: WarmOracle, solution: str, convention: str, candidate: str
+) -> None:
+    held = job(solution, candidate=candidate)
+    if convention == "unittest":
+        cases = b"import unittest\nfrom solution import f\n\n\nclass T(unittest.TestCase):\n"
+        cases += b"    def test_f(self):\n        self.assertEqual(f(1), 2)\n"
+        held = replace(held, convention="unittest", held_out={"t.py": cases}, expected=("T.test_f",))
+    grade = oracle.grade(held)
+    assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
+    if solution is _ENCODES:
+        assert ("\u00e9" in grade.stdout, "\u00e8" in grade.stderr) == (True, True)
+
+
 def test_the_control_is_graded_beside_what_the_task_preloads() -> None:
     """A server that has to be started for it would be taken for a slow one, and the time-out for no verdict."""
     backend = ProcessOracle()
