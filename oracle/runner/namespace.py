@@ -72,8 +72,11 @@ def _rehearse(given: str | None) -> None:
 
 def _settle() -> None:
     """An empty working directory, and draws of this grading's own where a forked generator would repeat another's."""
-    os.mkdir("run", 0o700)
-    os.chdir("run")
+    place = "run"
+    while os.path.lexists(place):  # a submission's
+        place += "_"
+    os.mkdir(place, 0o700)
+    os.chdir(place)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()

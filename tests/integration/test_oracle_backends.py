@@ -137,6 +137,15 @@ def test_a_file_of_the_task_wins_over_one_in_its_way(oracle: WarmOracle) -> None
     assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
 
 
+def test_a_submission_may_have_a_file_of_any_name_beside_tests_in_its_namespace(oracle: WarmOracle) -> None:
+    cases = b"import os\nimport unittest\n\n\nclass T(unittest.TestCase):\n"
+    cases += b"    def test_f(self):\n        self.assertEqual((f(1), os.listdir()), (2, []))\n"
+    held = replace(job(GOOD, case="T"), convention="namespace", held_out={"t.py": cases}, expected=("T.test_f",))
+    files = {"solution.py": GOOD.encode(), "run": b"1", "run_/x": b"2"}
+    grade = oracle.grade(replace(held, submission=Submission.of_reference("x", files)))
+    assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
+
+
 def test_a_function_in_place_of_a_value_is_the_submissions_failure(oracle: WarmOracle) -> None:
     """Tests may hand over what the submission defines; what that is is its own doing."""
     tests = (
