@@ -153,6 +153,7 @@ def _function(line: Line, name: str) -> Callable[..., Any]:
         return plain.decode(answer.get("value"))
 
     candidate.__name__ = candidate.__qualname__ = name
+    plain.mark(candidate)
     return candidate
 
 

@@ -16,10 +16,13 @@ from .memory import WORD, Cells, words_of
 
 
 class Bindings:
-    """What ``places``, modules and classes, bound to names when this was made."""
+    """What ``places``, modules and classes, bound to names when this was made.
 
-    def __init__(self, places: Iterable[tuple[Any, dict[str, Any]]]) -> None:
-        self._places = list(places)
+    Of ``still`` ones nothing is ever bound again: there, what was put back is changed too, where that can be told.
+    """
+
+    def __init__(self, places: Iterable[tuple[Any, dict[str, Any]]], still: bool = False) -> None:
+        self._places, self._still = list(places), still
         namespaces = [_namespace(place) for place, _ in self._places]
         self._states = Cells(namespaces, _where() if all(type(names) is dict for names in namespaces) else None)
 
@@ -32,7 +35,8 @@ class Bindings:
             # Without a step of Python for each name.
             if not every(each(same, each(current.get, names), names.values())):
                 return "%s.%s" % (place.__name__, next(n for n in names if current.get(n) is not names[n]))
-        return None
+        written = self._states.first_changed() if self._still else None
+        return None if written is None else "a name of %s" % self._places[written][0].__name__
 
 
 def _namespace(place: Any) -> Any:

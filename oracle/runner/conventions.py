@@ -86,7 +86,8 @@ class Result(unittest.TestResult):
         return "; ".join(message for _, message in self._outcome)[:400] or "no outcome"
 
     def _accuse_changes(self) -> None:
-        changed = self._stage.changed()
+        shadowed = [name for name in vars(self) if callable(getattr(type(self), name, None))]
+        changed = self._stage.changed() or ("%s of a result was replaced" % shadowed[0] if shadowed else None)
         if changed:
             self._stage.channel.tell("tamper", what=changed)
 

@@ -26,8 +26,7 @@ from .bindings import Bindings
 from .bodies import Bodies
 from .heldout import Wrong
 
-_MODULES = (builtins, time, contextlib, unittest, unittest.case, unittest.suite, unittest.loader, unittest.result,
-            unittest.util)  # fmt: skip
+_MODULES = (builtins, time, contextlib, unittest, unittest.util)
 _OPTIONAL = ("numpy", "numpy.testing", "numpy.testing._private.utils", "numpy._core.numeric", "numpy.core.numeric",
              "pandas._testing", "pandas.testing")  # fmt: skip
 _DENIED = frozenset({
@@ -43,33 +42,52 @@ _GIVERS = frozenset({"currentframe", "stack", "trace", "getouterframes", "getinn
                      "getframeinfo", "_get_stack", "get_stack"})  # fmt: skip
 
 
+# What nothing writes to while it is graded: the machinery between a test and its report.
+_STILL = (unittest.case, unittest.suite, unittest.loader, unittest.result)
+
+
 def _attributes(module: types.ModuleType) -> Iterator[tuple[Any, dict[str, Any]]]:
     names = dict(vars(module))
     yield module, {name: value for name, value in names.items() if callable(value)}
-    for value in names.values():
-        if isinstance(value, type) and value.__module__.startswith("unittest"):
+    kinds = [value for value in names.values() if isinstance(value, type) and value.__module__ == module.__name__]
+    if module.__name__.startswith(_WITH_CLASSES):
+        for value in kinds:
             yield value, {name: value for name, value in vars(value).items() if name not in _CHANGING}
 
 
-# What unittest itself sets on its classes.
-_CHANGING = frozenset({"__doc__", "_classSetupFailed", "_class_cleanups", "_module_cleanups"})
+_WITH_CLASSES = ("unittest", "runner.")
+
+
+# What unittest itself sets on its classes, and anybody may: how much a message says.
+_CHANGING = frozenset({"__doc__", "_classSetupFailed", "_class_cleanups", "_module_cleanups", "maxDiff", "longMessage"})
 
 
 class Pristine:
-    """A snapshot of what tests rest upon, taken before any submission is loaded."""
+    """A snapshot of what tests rest upon, taken before any submission is loaded.
 
-    def __init__(self, modules: tuple[types.ModuleType, ...]) -> None:
-        places = [(place, names) for module in modules for place, names in _attributes(module)]
+    ``still`` modules, their classes too, are written to by nobody.
+    """
+
+    def __init__(self, modules: tuple[types.ModuleType, ...], still: tuple[types.ModuleType, ...]) -> None:
+        for module in still:  # a warning would write this
+            vars(module).setdefault("__warningregistry__", {})
+        moving = [each for module in modules for each in _attributes(module)]
+        unmoved = [each for module in still for each in _attributes(module)]
+        # Classes of tests: unittest remembers in them what became of their set-up.
+        tests = [each for each in unmoved if isinstance(each[0], type) and issubclass(each[0], unittest.TestCase)]
+        unmoved = [each for each in unmoved if each not in tests]
+        places = [*moving, *tests, *unmoved]
         functions = {id(v): v for _, names in places for v in names.values() if type(v) is types.FunctionType}
-        self._bindings = Bindings(places)
+        self._bindings = [Bindings(moving), Bindings(tests), Bindings(unmoved, still=True)]
         self._bodies = Bodies(list(functions.values()))
         self._modules = {module.__name__: module for module in modules}
 
     def changed(self) -> str | None:
         """Name the first thing that is no longer what it was, or None."""
-        replaced = self._bindings.changed()
-        if replaced:
-            return "%s was replaced" % replaced
+        for bindings in self._bindings:
+            replaced = bindings.changed()
+            if replaced:
+                return "%s was replaced" % replaced
         rewritten = self._bodies.rewritten()
         if rewritten:
             return "%s was rewritten" % rewritten
@@ -135,12 +153,18 @@ def take_snapshot() -> None:
     """Once, in the zygote: wrap the assertions and remember everything, so that a grading only compares."""
     _wrap_assertions()
     optional = tuple(sys.modules[name] for name in _OPTIONAL if name in sys.modules)
-    _snapshots["check"] = Pristine((*_MODULES[:2], *optional))
-    _snapshots["unittest"] = Pristine((*_MODULES, *optional))
+    own = tuple(module for name, module in sys.modules.items() if name.startswith("runner."))
+    _snapshots["check"] = Pristine((*_MODULES[:2], *optional), own)
+    _snapshots["unittest"] = Pristine((*_MODULES, *optional), (*_STILL, *own))
 
 
 def snapshot(convention: str) -> Pristine:
     return _snapshots["check" if convention == "check" else "unittest"]
+
+
+def forget_snapshots() -> None:
+    """Whoever goes on comparing holds one already; a submission shall not find it."""
+    _snapshots.clear()
 
 
 def set_cross_check(cross_check: Callable[[Any, Any, bool], None]) -> Callable[[], str | None]:

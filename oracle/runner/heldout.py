@@ -14,6 +14,7 @@ import importlib.machinery
 import os
 import sys
 import types
+import unittest
 from typing import Any, Callable, Sequence
 
 _ATOMS = (int, str, float, bool, bytes, type(None))
@@ -176,6 +177,14 @@ def compiled(source: bytes, label: str, watch_name: str | None) -> types.CodeTyp
     return compile(tree, label, "exec", dont_inherit=True)
 
 
+_METHODS = {name for name, v in vars(unittest.TestCase).items() if callable(v) or isinstance(v, classmethod)}
+
+
+def functions_of(case: Any) -> dict[str, Any]:
+    """The tests of a class, and what it has instead of unittest's own; its data may change."""
+    return {name: value for name, value in vars(case).items() if name.startswith("test") or name in _METHODS}
+
+
 class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Loads held-out sources from memory. They find each other by file name; nobody else is told any."""
 
@@ -184,13 +193,20 @@ class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.data = {path: content for path, content in files.items() if not path.endswith(".py")}
         self._sources = {os.path.basename(path)[:-3]: source for path, source in files.items() if path.endswith(".py")}
         self._code: dict[str, types.CodeType] = {}
+        self._cases: list[tuple[Any, dict[str, Any]]] = []
 
     def code(self) -> dict[str, types.CodeType]:
         """Compile everything. Raises SyntaxError, which is the harness's fault and not the submission's."""
-        self._code = {
-            stem: compiled(source, "<held-out %s>" % stem, self._watch_name) for stem, source in self._sources.items()
-        }
+        if not self._code:
+            self._code = {
+                stem: compiled(source, "<held-out %s>" % stem, self._watch_name)
+                for stem, source in self._sources.items()
+            }
         return self._code
+
+    def forget_sources(self) -> None:
+        """They have been compiled, and a submission shall not find them."""
+        self._sources = dict.fromkeys(self._sources, b"")
 
     def compiled(self) -> list[types.CodeType]:
         """What was compiled so far."""
@@ -204,7 +220,18 @@ class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__dict__.update(names)
         sys.modules[module.__name__] = module
         self.exec_module(module, stem)
+        kinds = [value for value in vars(module).values() if isinstance(value, type)]
+        cases = [kind for kind in kinds if kind.__module__ == module.__name__ and issubclass(kind, unittest.TestCase)]
+        self._cases += [(case, functions_of(case)) for case in cases]
         return module
+
+    def altered(self) -> str | None:
+        """Name a class of tests whose methods are no longer what they were, or None."""
+        for case, functions in self._cases:
+            now = functions_of(case)
+            if now.keys() != functions.keys() or any(now[name] is not value for name, value in functions.items()):
+                return "a method of the tests' class %s" % case.__name__
+        return None
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
         return importlib.machinery.ModuleSpec(name, self) if name in self._sources else None

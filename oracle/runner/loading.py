@@ -6,6 +6,7 @@ more: what it costs to fork a process and to end it grows with what it holds.
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.machinery
 import os
@@ -140,5 +141,8 @@ def hide_runner() -> None:
     """Submissions find nothing of the runner by name."""
     for name in [name for name in sys.modules if name == "runner" or name.startswith("runner.")]:
         del sys.modules[name]
-    sys.modules["__main__"].__dict__.clear()
+    names = vars(sys.modules["__main__"])
+    names.clear()
+    # As of any program: libraries, multiprocessing for one, rely upon these.
+    names.update(__name__="__main__", __spec__=None, __doc__=None, __builtins__=builtins)
     sys.argv[:] = [""]

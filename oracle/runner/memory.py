@@ -25,6 +25,11 @@ class Cells:
         """Whether all are what they were; False too where there are none, and nothing can be told."""
         return self._cells != [] and every(each(equal, each(self._raw, self._cells), self._remembered))
 
+    def first_changed(self) -> int | None:
+        """The index of the first that is not what it was; None where nothing can be told."""
+        pairs = enumerate(zip(map(self._raw, self._cells), self._remembered))  # noqa: B905 - Python 3.9 has no strict
+        return next((index for index, (now, then) in pairs if now != then), None)
+
 
 def words_of(sample: Any) -> Any:
     """The memory of an object as an array of words."""

@@ -21,11 +21,10 @@ import unittest
 from typing import Any, Callable
 
 from .conventions import CANARIES, HarnessFault, MustFail, Result, Stage
-from .heldout import below
+from .heldout import below, functions_of
 from .loading import describe
 
 _AT_CLASS_LEVEL = ("setUpClass", "tearDownClass")
-_METHODS = {name for name, v in vars(unittest.TestCase).items() if callable(v) or isinstance(v, classmethod)}
 
 
 def run_namespace(stage: Stage, load_submission: Callable[[], Any]) -> None:
@@ -73,8 +72,11 @@ def _rehearse(given: str | None) -> None:
 
 def _settle() -> None:
     """An empty working directory, and draws of this grading's own where a forked generator would repeat another's."""
-    os.mkdir("run", 0o700)
-    os.chdir("run")
+    place = "run"
+    while os.path.lexists(place):  # a submission's
+        place += "_"
+    os.mkdir(place, 0o700)
+    os.chdir(place)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()
@@ -100,13 +102,13 @@ class _Own:
 
     def remember(self, case: Any) -> None:
         self._held = {name: self._names[name] for name in self._bound if name in self._names}
-        self._case, self._functions = case, _functions(case)
+        self._case, self._functions = case, functions_of(case)
 
     def changed(self) -> str | None:
         for name, value in self._held.items():
             if self._names.get(name) is not value:
                 return "%s of the tests was replaced" % name
-        now = _functions(self._case)
+        now = functions_of(self._case)
         if now.keys() != self._functions.keys() or any(now[name] is not f for name, f in self._functions.items()):
             return "the test class was altered"
         return self.shadowed()
@@ -119,11 +121,6 @@ class _Own:
             if not _of_a_library(name, self._names[name], self._module):
                 return "the built-in %s of the tests was replaced" % name
         return None
-
-
-def _functions(case: Any) -> dict[str, Any]:
-    """The tests of a class, and what it has instead of unittest's own; its data may change."""
-    return {name: value for name, value in vars(case).items() if name.startswith("test") or name in _METHODS}
 
 
 def _binds(node: ast.stmt) -> list[str]:

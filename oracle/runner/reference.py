@@ -148,7 +148,8 @@ def _group(stage: Stage, judge: _Judge, line: Any, text: bytes) -> str:
 
 def _wrong(judge: _Judge, trial: _Trial, expected: Any, sent: Any, answer: Any) -> str:
     if "raised" in answer:
-        return str(answer["raised"])[:300]
+        # Of the candidate's own making, as all that it sends: even where it is empty, it is no right answer.
+        return "raised " + str(answer["raised"])[:300]
     value = answer["value"]
     if value == sent and judge.params["rule"] == "equal" and type(value) is type(sent):
         return ""

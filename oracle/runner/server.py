@@ -98,9 +98,22 @@ def _prepare(config: dict[str, Any]) -> Place:
 
 
 def _open_streams() -> None:
-    """Standard streams for graded processes, made once: each child has its own descriptors behind them."""
-    sys.stdout = open(1, "w", 1, "utf-8", "backslashreplace", closefd=False)
-    sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
+    """Standard streams for graded processes, made once: each child has its own descriptors behind them.
+
+    Those are pipes, and a stream that was made of anything else would try to seek when it is reconfigured or wrapped.
+    One that is wrapped lives on by its other name, as in any program; else its end would close the new one's buffer.
+    """
+    reader, writer = os.pipe()
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        held = os.dup(fd)
+        os.dup2(writer, fd)
+        stream = open(fd, "w", 1, "utf-8", "backslashreplace", closefd=False)
+        setattr(sys, name, stream)
+        setattr(sys, "__%s__" % name, stream)
+        os.dup2(held, fd)
+        os.close(held)
+    os.close(reader)
+    os.close(writer)
 
 
 def _preloaded(preload: list[str], place: Place) -> None:

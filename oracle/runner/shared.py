@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, Callable
 
 from . import guard
 from .catalogue import CONVENTIONS
@@ -18,8 +18,10 @@ _RUNNER = os.path.dirname(os.path.abspath(__file__))
 
 def run(job: dict[str, Any], channel: Channel, work: str) -> None:
     """Grade in this process and report; the process is of no further use afterwards."""
+    changed = guard.snapshot(job["convention"]).changed
+    guard.forget_snapshots()
     try:
-        stage = _prepare(job, channel)
+        stage = _prepare(job, channel, changed)
         CONVENTIONS[job["convention"]](stage, lambda: _load(job, channel, stage, work))
     except NotLoaded as error:
         channel.tell("load_error", message=str(error))
@@ -28,25 +30,34 @@ def run(job: dict[str, Any], channel: Channel, work: str) -> None:
     except BaseException as error:
         channel.tell("load_error", message="the held-out tests did not run: " + describe(error))
     flush()
+    # Also where whoever should have looked after each test was replaced.
+    what = changed()
+    if what:
+        channel.tell("tamper", what=what)
     channel.tell("finish")
 
 
-def _prepare(job: dict[str, Any], channel: Channel) -> Stage:
+def _prepare(job: dict[str, Any], channel: Channel, changed: Callable[[], str | None]) -> Stage:
     watch = Watch(lambda what: channel.tell("tamper", what=what))
     held = HeldOut(job["held_out"], watch)
     try:
         held.code()
     except SyntaxError as error:
         raise HarnessFault("the held-out tests do not compile: " + describe(error)) from None
-    disarmed, changed = guard.set_cross_check(watch.cross_check), guard.snapshot(job["convention"]).changed
-    stage = Stage(channel, held, watch, job["params"], lambda: changed() or disarmed())
-    sys.meta_path.append(held)
+    disarmed = guard.set_cross_check(watch.cross_check)
+    stage = Stage(channel, held, watch, job["params"], lambda: changed() or disarmed() or _replaced(held.altered()))
     guard.arm(trusted_paths(), ("/proc", _RUNNER))
     return stage
 
 
+def _replaced(what: str | None) -> str | None:
+    return what and "%s was replaced" % what
+
+
 def _load(job: dict[str, Any], channel: Channel, stage: Stage, work: str) -> Any:
     module = load_submission(job["params"].get("module"), work)
+    stage.held.forget_sources()
+    sys.meta_path.append(stage.held)
     changed = stage.changed()
     if changed:
         channel.tell("tamper", what=changed)

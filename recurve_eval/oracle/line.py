@@ -17,12 +17,16 @@ class ServerLost(Exception):
     """The server died, hung or gave up on itself; ``cause`` says which. The grading has no result.
 
     ``own_fault`` is trouble of the grader itself, ``final`` means that another try would be of no use,
-    and ``exhausted`` that the kernel ended the server because the memory of its container was used up.
+    ``exhausted`` that the kernel ended the server because the memory of its container was used up, and ``late``
+    that it lived and was not done in time.
     """
 
-    def __init__(self, cause: str, own_fault: bool = False, final: bool = False, exhausted: bool = False) -> None:
+    def __init__(
+        self, cause: str, own_fault: bool = False, final: bool = False, exhausted: bool = False, late: bool = False
+    ) -> None:
         super().__init__(cause)
         self.cause, self.own_fault, self.final, self.exhausted = cause, own_fault, final, exhausted
+        self.late = late
 
 
 class Line:
@@ -73,7 +77,7 @@ class Line:
     def read(self, count: int, deadline: float) -> bytes:
         while len(self._received) < count:
             if not ready(self.waits_out, select.POLLIN, deadline):
-                raise ServerLost("gave no answer in time")
+                raise ServerLost("gave no answer in time", late=True)
             try:
                 part = self.read_some()
             except BlockingIOError:

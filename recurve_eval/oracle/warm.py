@@ -193,16 +193,19 @@ class WarmOracle:
 
     def _timed_out(self, job: OracleJob, seen: Evidence) -> Grade:
         """A submission that never ends is a failure; a grader that has become slow is no verdict."""
-        healthy, words = self._healthy()
+        healthy, words = self._healthy(job.preload)
         detail = f"timed out twice (limit {job.timeout_s:g} s), {words}"
         if not healthy:
             return replace(unscored(UnscoredReason.ORACLE_TIMEOUT, detail), retried=True)
         grade = judge(job, replace(seen, load_error=seen.load_error or detail))
         return replace(grade, retried=True)
 
-    def _healthy(self) -> tuple[bool, str]:
+    def _healthy(self, preload: tuple[str, ...]) -> tuple[bool, str]:
+        """Whether a control grading passes, and in time: the second, since the first may have to start a server."""
+        control = replace(_CONTROL, preload=preload)
+        self._see(control, alone=True)
         started = time.monotonic()
-        seen = self._see(_CONTROL, alone=True)
+        seen = self._see(control, alone=True)
         took = time.monotonic() - started
         passed = not seen.timed_out and judge(_CONTROL, seen).verdict is OracleVerdict.PASS
         if not passed:
@@ -215,7 +218,7 @@ class WarmOracle:
         request = request_of(job, job.timeout_s)
         losses: list[ServerLost] = []
         containment: Mapping[str, bool] = {}
-        while len(losses) <= self.restarts and not (losses and losses[-1].final):
+        while len(losses) <= self.restarts and not (losses and losses[-1].final) and not _late_again(losses):
             try:
                 with self._pool.lease(job.preload, alone) as server:
                     containment = server.greeting["containment"]
@@ -231,9 +234,11 @@ class WarmOracle:
         detail = f"the grading server {last.cause}; {count} {'try' if count == 1 else 'tries'}"
         if last.own_fault:
             return unscored(UnscoredReason.ORACLE_ERROR, detail)
-        exhausted = all(lost.exhausted for lost in losses)
+        # Used up the memory, or left more than could be ended and removed in time.
+        exhausted = all(lost.exhausted or lost.late for lost in losses)
         reachable = containment and not (containment["uid_per_grading"] or containment["pid_namespace"])
-        if (reachable or exhausted) and not last.final and job is not _CONTROL and self._healthy()[0]:
+        blamed = (reachable or exhausted) and not last.final and job.task_id != _CONTROL.task_id
+        if blamed and self._healthy(job.preload)[0]:
             detail += "; the control grading passed right after"
             return Grade(OracleVerdict.FAIL if exhausted else OracleVerdict.TAMPERED, detail=detail)
         return unscored(UnscoredReason.INFRA, detail)
@@ -311,6 +316,11 @@ class WarmOracle:
             "timeout_policy": TIMEOUT_POLICY,
             "health_s": self.health_s,
         }
+
+
+def _late_again(losses: list[ServerLost]) -> bool:
+    """Each costs a minute, and as with time-outs twice is enough to tell."""
+    return sum(lost.late for lost in losses) > 1
 
 
 class _Lost(Exception):

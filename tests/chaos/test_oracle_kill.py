@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -25,10 +26,13 @@ from recurve_eval.oracle.warm import WarmOracle
 KILLS = 10
 
 
+def submission(solution: str) -> Submission:
+    return Submission.of_reference("x", {"solution.py": solution.encode()})
+
+
 def job(body: str) -> OracleJob:
-    solution = f"import time\ntime.sleep(0.3)\ndef f(x):\n    return {body}\n"
     return OracleJob(
-        task_id="t", submission=Submission.of_reference("x", {"solution.py": solution.encode()}),
+        task_id="t", submission=submission(f"import time\ntime.sleep(0.3)\ndef f(x):\n    return {body}\n"),
         held_out={"c.py": b"def check(candidate):\n    assert candidate(1) == 2\n"}, convention="check",
         params={"module": "solution", "entry_point": "f"}, expected=("check",),
     )  # fmt: skip
@@ -240,6 +244,17 @@ def test_a_submission_that_uses_up_every_server_fails(oracle: WarmOracle) -> Non
     assert (grade.verdict, "the control grading passed" in grade.detail) == (OracleVerdict.FAIL, True)
     grade = oracle._after_losses(job("x"), [killed, used_up], contained)
     assert (grade.verdict, grade.reason) == (OracleVerdict.UNSCORED, UnscoredReason.INFRA)
+
+
+def test_a_submission_that_leaves_more_than_can_be_removed_in_time_fails(
+    oracle: WarmOracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice is enough to tell, as with a time-out: each try costs a minute."""
+    monkeypatch.setattr("recurve_eval.oracle.server.SWEEP_S", 0.0)
+    litter = "import os\nfor i in range(40000):\n    os.makedirs(f'{i}/a')\nwhile True: pass\ndef f(x): pass\n"
+    grade = oracle.grade(replace(job("x"), timeout_s=3.0, submission=submission(litter)))
+    assert (grade.verdict, "2 tries; the control grading passed" in grade.detail) == (OracleVerdict.FAIL, True)
+    assert [event["cause"] for event in oracle.events] == ["gave no answer in time"] * 2
 
 
 def test_the_scratch_of_a_dead_owner_is_reaped(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from recurve_eval.domain import OracleJob, OracleVerdict, Submission, UnscoredReason
 from recurve_eval.errors import OracleError
+from recurve_eval.oracle import attack
 from recurve_eval.oracle.bubblewrap import BubblewrapOracle
 from recurve_eval.oracle.owner import Owner
 from recurve_eval.oracle.process import ProcessOracle
@@ -117,6 +118,113 @@ def test_arguments_changed_in_place_and_exceptions_are_seen_apart(oracle: WarmOr
     )
     assert oracle.grade(job("def f(x):\n    x.sort()\n", check)).verdict is OracleVerdict.PASS
     assert oracle.grade(job("def f(x):\n    return sorted(x)\n", check)).verdict is OracleVerdict.FAIL
+
+
+@pytest.mark.parametrize("name", [".tmp", "..name", "long/" * 1000 + "name", "a" * 300])
+def test_a_file_that_cannot_be_laid_is_left_out(oracle: WarmOracle, name: str) -> None:
+    """What an agent calls its files must not turn a failure into no verdict."""
+    files = {"solution.py": b"def f(x):\n    return x\n", name: b"1"}
+    bad = replace(job(GOOD), submission=Submission.of_reference("x", files))
+    good = replace(job(GOOD), submission=Submission.of_reference("x", {**files, "solution.py": GOOD.encode()}))
+    assert (oracle.grade(bad).verdict, oracle.grade(good).verdict) == (OracleVerdict.FAIL, OracleVerdict.PASS)
+    assert oracle.events == []
+
+
+def test_a_file_of_the_task_wins_over_one_in_its_way(oracle: WarmOracle) -> None:
+    reads = "def f(x):\n    return x + int(open('data/one').read())\n"
+    with_file = Submission.of_reference("x", {"solution.py": reads.encode(), "data": b"in the way"})
+    grade = oracle.grade(replace(job(reads), submission=with_file, support={"data/one": b"1"}))
+    assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
+
+
+def test_a_submission_may_have_a_file_of_any_name_beside_tests_in_its_namespace(oracle: WarmOracle) -> None:
+    cases = b"import os\nimport unittest\n\n\nclass T(unittest.TestCase):\n"
+    cases += b"    def test_f(self):\n        self.assertEqual((f(1), os.listdir()), (2, []))\n"
+    held = replace(job(GOOD, case="T"), convention="namespace", held_out={"t.py": cases}, expected=("T.test_f",))
+    files = {"solution.py": GOOD.encode(), "run": b"1", "run_/x": b"2"}
+    grade = oracle.grade(replace(held, submission=Submission.of_reference("x", files)))
+    assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
+
+
+def test_a_function_in_place_of_a_value_is_the_submissions_failure(oracle: WarmOracle) -> None:
+    """Tests may hand over what the submission defines; what that is is its own doing."""
+    tests = (
+        b"import unittest\nfrom solution import VALUE, f\n\n\nclass T(unittest.TestCase):\n"
+        b"    def test_value(self):\n        self.assertEqual(f(VALUE), 2)\n"
+    )
+    held = replace(job(GOOD, candidate="apart"), convention="unittest", held_out={"t.py": tests})
+    held = replace(held, expected=("T.test_value",))
+    for value, verdict in (("1", OracleVerdict.PASS), ("len", OracleVerdict.FAIL)):
+        given = Submission.of_reference("x", {"solution.py": f"{GOOD}VALUE = {value}\n".encode()})
+        assert oracle.grade(replace(held, submission=given)).verdict is verdict
+
+
+def test_an_exception_without_words_is_no_answer(oracle: WarmOracle) -> None:
+    (exploit,) = (each for each in attack.load_exploits() if each.name == "silent_exception")
+    graded = {result.task: result.grade.verdict for result in attack.run_battery(oracle, [exploit])}
+    assert graded["reference/apart"] is OracleVerdict.FAIL
+
+
+_SPAWNS = """
+import multiprocessing
+import __main__
+
+def double(x):
+    return 2 * x
+
+def f(x):
+    assert __main__.__name__ == "__main__"
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.map(double, [x])[0] - x + 1
+"""
+_ENCODES = """
+import io
+import sys
+sys.stdout.reconfigure(encoding="utf-8")
+sys.stderr = io.TextIOWrapper(sys.stderr.buffer, encoding="utf-8", line_buffering=True)
+
+def f(x):
+    print("\\u00e9")
+    print("\\u00e8", file=sys.stderr)
+    return x + 1
+"""
+_TELLS_MORE = """
+import unittest
+unittest.TestCase.maxDiff = None
+unittest.util._MAX_LENGTH = 2000
+
+def f(x):
+    return x + 1
+"""
+
+
+@pytest.mark.parametrize("solution", [_SPAWNS, _ENCODES, _TELLS_MORE], ids=["spawns", "encodes", "tells_more"])
+@pytest.mark.parametrize("convention", ["check", "unittest"])
+@pytest.mark.parametrize("candidate", ["apart", "shared"])
+def test_what_programs_commonly_do_is_no_failure(
+    oracle: WarmOracle, solution: str, convention: str, candidate: str
+) -> None:
+    held = job(solution, candidate=candidate)
+    if convention == "unittest":
+        cases = b"import unittest\nfrom solution import f\n\n\nclass T(unittest.TestCase):\n"
+        cases += b"    def test_f(self):\n        self.assertEqual(f(1), 2)\n"
+        held = replace(held, convention="unittest", held_out={"t.py": cases}, expected=("T.test_f",))
+    grade = oracle.grade(held)
+    assert (grade.verdict, grade.detail) == (OracleVerdict.PASS, "")
+    if solution is _ENCODES:
+        assert ("\u00e9" in grade.stdout, "\u00e8" in grade.stderr) == (True, True)
+
+
+def test_the_control_is_graded_beside_what_the_task_preloads() -> None:
+    """A server that has to be started for it would be taken for a slow one, and the time-out for no verdict."""
+    backend = ProcessOracle()
+    backend.start(1)
+    try:
+        endless = replace(job("def f(x):\n    while True: pass\n", timeout_s=0.5), preload=("json",))
+        assert backend.grade(endless).verdict is OracleVerdict.FAIL
+        assert backend._pool.starts == 1
+    finally:
+        backend.close()
 
 
 def test_the_environment_is_fixed_and_its_own(oracle: WarmOracle) -> None:

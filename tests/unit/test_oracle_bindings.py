@@ -43,3 +43,25 @@ def test_a_name_bound_anew_is_named(slow: bool, named: str, change: str) -> None
     script = SCRIPT.format(home=str(RUNNER_HOME), slow=slow, change=change, named=named, back=back)
     ran = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+STILL = """
+import sys, types
+sys.path.insert(0, {home!r})
+from runner.bindings import Bindings
+
+module = types.ModuleType("module")
+module.function = len
+bindings = Bindings([(module, dict(vars(module)))], still=True)
+assert bindings.changed() is None
+module.function = print
+assert bindings.changed() == "module.function"
+module.function = len
+assert bindings.changed() == ("a name of module" if bindings._states else None)
+"""
+
+
+def test_where_nothing_is_ever_bound_what_was_put_back_is_seen() -> None:
+    script = STILL.format(home=str(RUNNER_HOME))
+    ran = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
