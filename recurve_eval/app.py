@@ -25,7 +25,6 @@ from recurve_eval.compose import (
     job_config,
     options_of,
     points_of,
-    search_path,
 )
 from recurve_eval.contamination import refuse_contamination
 from recurve_eval.domain import JSON, Coordinates, ModelSpec, OracleEnv, canonical_json
@@ -72,9 +71,10 @@ __all__ = [
     "instantiate",
     "interceptions",
     "job_parts",
+    "option",
+    "options_of",
     "oracle_from",
     "oracle_of",
-    "search_path",
 ]
 
 
@@ -263,11 +263,15 @@ def instantiate(node: Mapping[str, Any]) -> Any:
     return _Maker().make(node)
 
 
+def option(group: str, name: str) -> Any:
+    """One option of an adapter group, instantiated as the configuration has it. Raises ConfigError."""
+    return instantiate(compose([f"{group}={name}"])[group])
+
+
 def each_option(group: str) -> Iterator[tuple[str, Any]]:
-    """Every option of an adapter group, instantiated as the shipped configuration has it."""
-    maker = _Maker()
+    """Every option of an adapter group, instantiated as the configuration has it."""
     for name in options_of(group):
-        yield name, maker.make(compose([f"{group}={name}"])[group])
+        yield name, option(group, name)
 
 
 class _Maker:

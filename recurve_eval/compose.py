@@ -7,12 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import hydra
 import yaml
+from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -29,9 +30,31 @@ CONFIG_NAME = "config"
 UNREADABLE = (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError, RecursionError)
 
 
-def initialised(config_dir: Path | None = None) -> Any:
-    """Context manager: Hydra initialised on the shipped configuration, for use outside its command line."""
-    return hydra.initialize_config_dir(str(config_dir or conf_dir()), version_base="1.3")
+@contextmanager
+def initialised(own: str | Path | None = None) -> Iterator[None]:
+    """Hydra initialised on the shipped configuration and the user's own, for use outside its command line.
+
+    ``own`` is searched wherever its command line's ``--config-dir`` is: for what is composed and for what is listed.
+    Raises ConfigError where it is not there.
+    """
+    place = None if own is None else Path(own).resolve()
+    if place is not None and not place.is_dir():
+        raise ConfigError(f"the directory of your own options, {place}, does not exist: make it, or name another")
+    with hydra.initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        if place is not None:
+            loader: Any = GlobalHydra.instance().config_loader()
+            loader.get_search_path().prepend(_OWN, f"file://{place}", SearchPathQuery(provider="schema"))
+            loader.repository.initialize_sources(loader.get_search_path())
+        yield
+
+
+_OWN = "command-line"  # what Hydra calls the provider of --config-dir
+
+
+def own_options() -> Path | None:
+    """The user's own directory of options, where Hydra searches one."""
+    places = GlobalHydra.instance().config_loader().get_search_path().get_path()
+    return next((Path(str(p.path).removeprefix("file://")) for p in places if p.provider == _OWN), None)
 
 
 def through_hydra(job: Callable[[Any, Path], None]) -> None:
@@ -129,7 +152,8 @@ def explain(error: Exception, overrides: Sequence[str] = ()) -> ConfigError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = lines[0] if lines else type(error).__name__
     if isinstance(error, UnicodeDecodeError):
-        places = [str(p) for d in (*_config_dirs(overrides), conf_dir()) for p in _holding(d, error.object)]
+        own = own_among(overrides)
+        places = [str(p) for d in (own, conf_dir()) if d is not None for p in _holding(d, error.object)]
         where = ", ".join(places) or "a configuration file"
         return ConfigError(f"{where} cannot be read: {' '.join(lines)[:400]}; save it as UTF-8")
     if isinstance(error, (yaml.YAMLError, RecursionError)):
@@ -160,7 +184,9 @@ def _signed(words: Sequence[str], message: str) -> ConfigError | None:
 
 def _unknown(key: str, remedy: str, words: Sequence[str]) -> ConfigError:
     # Hydra's own command line has put its state away before its error arrives here.
-    with nullcontext() if GlobalHydra.instance().is_initialized() else initialised():
+    own = own_among(words)
+    place = own if own is not None and own.is_dir() else None
+    with nullcontext() if GlobalHydra.instance().is_initialized() else initialised(place):
         tree = _composable(words)
     group = key.rpartition(".")[0]
     if group and (isinstance(OmegaConf.select(tree, key), DictConfig) or OmegaConf.select(tree, group) == {}):
@@ -176,31 +202,20 @@ _CHOICE = re.compile(r"\+?(?P<choice>[a-z_/]+=[\w-]+)(,.*)?")
 def _composable(words: Sequence[str]) -> DictConfig:
     """The configuration of the options that are chosen, the first of each axis, as far as it can be had."""
     chosen = [found["choice"] for word in words if (found := _CHOICE.fullmatch(word))]
-    places = [place for place in _config_dirs(words) if place.is_dir()]
     try:
-        return hydra.compose(CONFIG_NAME, [*search_path(*places), *chosen])
+        return hydra.compose(CONFIG_NAME, chosen)
     except UNREADABLE:
         return hydra.compose(CONFIG_NAME)
 
 
-def search_path(*config_dirs: str | Path | None) -> list[str]:
-    """The override by which Hydra finds the user's own options; none where there is no directory of them.
-
-    Raises ConfigError where one is named that is not there.
-    """
-    places = [Path(place).resolve() for place in config_dirs if place]
-    for place in places:
-        if not place.is_dir():
-            raise ConfigError(f"the directory of your own options, {place}, does not exist: make it, or name another")
-    quoted = ",".join("'file://{}'".format(str(place).replace("'", "\\'")) for place in places)
-    return [f"hydra.searchpath=[{quoted}]"] if places else []
-
-
-def _config_dirs(words: Sequence[str]) -> list[Path]:
-    """The user's own directories of options on this command line."""
-    flags = ("--config-dir", "-cd")
-    apart = [Path(after) for word, after in itertools.pairwise(words) if word in flags]
-    return apart + [Path(word.split("=", 1)[1]) for word in words if word.startswith(tuple(f"{f}=" for f in flags))]
+def own_among(words: Sequence[str]) -> Path | None:
+    """The user's own directory of options on a command line: the last that it names."""
+    found = None
+    for word, after in itertools.zip_longest(words, words[1:]):
+        flag, equals, value = word.partition("=")
+        if flag in ("--config-dir", "-cd") and (equals or after is not None):
+            found = Path(value if equals else after)
+    return found
 
 
 def _holding(place: Path, content: bytes) -> list[Path]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recurve_eval.cli.targets import take_own
 from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def intercept(arguments: list[str]) -> int:
     options, overrides = _options(arguments)
     if options.reviews:
         return _reviews(options, overrides)
-    with app.initialised():
-        asked = list(app.interceptions([*overrides, *app.search_path(options.config_dir)]))
+    with app.initialised(options.config_dir):
+        asked = list(app.interceptions(overrides))
     return max((_one(each, options) for each in asked), default=EXIT_DONE)
 
 
@@ -53,7 +54,7 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--reviews", nargs="+", metavar="FILE", help="only correlate recorded reviews (JSONL: item, "
                         "reviewer, model, verdict, truth; and task, where an item is one of several)")  # fmt: skip
     parser.add_argument("--full", action="store_true", help="print the whole report, not its first tables")
-    parser.add_argument("--config-dir", help="a directory of your own options, searched after the shipped ones")
+    take_own(parser)
     options = parser.parse_args(arguments)
     return options, [word for given in options.overrides for word in _spelt_out(given, options.overrides)]
 

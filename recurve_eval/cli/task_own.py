@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recurve_eval.cli.task import parser, search_path
+from recurve_eval.cli.task import parser
 from recurve_eval.errors import EXIT_DONE, EXIT_REFUSED, EXIT_USAGE, ConfigError
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def check(arguments: list[str]) -> int:
     if malformed:
         print("\n".join(malformed))  # noqa: T201
         return EXIT_USAGE
-    words = [*options.overrides, *search_path(options), "task=directory", f"task.path={json.dumps(str(options.path))}"]
-    problems = list(_unproven(words))
+    words = [*options.overrides, "task=directory", f"task.path={json.dumps(str(options.path))}"]
+    problems = list(_unproven(words, options.config_dir))
     print("\n".join(problems) if problems else f"{options.path}: whole, and proven in both directions")  # noqa: T201
     return EXIT_REFUSED if problems else EXIT_DONE
 
@@ -70,10 +70,10 @@ def _malformed(path: Path) -> Iterator[str]:
             yield str(error)
 
 
-def _unproven(words: Sequence[str]) -> Iterator[str]:
+def _unproven(words: Sequence[str], own: str | None) -> Iterator[str]:
     from recurve_eval import app
 
-    with app.initialised():
+    with app.initialised(own):
         calibrant = app.calibrants(words)[0]
         sandbox: Sandbox = app.instantiate(app.compose(words)["sandbox"])
     document = _calibrated(calibrant)

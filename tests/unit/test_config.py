@@ -184,8 +184,9 @@ def test_the_users_own_directory_may_have_any_name(tmp_path: Path) -> None:
     place = tmp_path / "a,b 'c (d]"
     (place / "arm").mkdir(parents=True)
     (place / "arm" / "mine.yaml").write_text((conf_dir() / "arm" / "A0.yaml").read_text())
-    assert app.compose(["arm=mine", *app.search_path(place)])["arm"]["name"] == "A0"
-    assert app.search_path(None) == []
+    GlobalHydra.instance().clear()
+    with app.initialised(place):
+        assert app.compose(["arm=mine"])["arm"]["name"] == "A0"
 
 
 @pytest.mark.parametrize("verb", ["calibrate", "intercept", "task list"])
