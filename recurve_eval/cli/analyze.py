@@ -23,7 +23,7 @@ for below --outputs. Several --from, or run directories with --join, make one st
 
 def analyze(arguments: list[str]) -> int:
     """Results to summary.md, summary.json, figures and report.html."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     if options.studies:
         return _from_tracker(options)
     targets = run_dirs(options.target, options.config_dir)

@@ -64,7 +64,7 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("overrides", nargs="*", help="as for run; agents, arms and budgets are not looked at")
     parser.add_argument("--again", action="store_true", help="grade everything anew, whatever is on record")
     take_own(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     return options, list(options.overrides)
 
 

@@ -34,7 +34,7 @@ def doctor(arguments: list[str]) -> int:
     """Examine this machine; exit 3 where something that every study needs is missing."""
     parser = argparse.ArgumentParser(prog="recurve-eval doctor", description="What this machine lacks, and the remedy.")
     take_own(parser)
-    findings = list(examine(parser.parse_args(arguments).config_dir))
+    findings = list(examine(parser.parse_intermixed_args(arguments).config_dir))
     for f in findings:
         mark = "ok " if not f.remedy else ("!! " if f.required else "-- ")
         print(f"{mark}{f.part:<14} {f.state}" + (f"\n   {'':<14} {f.remedy}" if f.remedy else ""))  # noqa: T201

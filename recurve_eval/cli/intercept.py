@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recurve_eval.cli.targets import take_own
+from recurve_eval.commands import command
 from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
                         "reviewer, model, verdict, truth; and task, where an item is one of several)")  # fmt: skip
     parser.add_argument("--full", action="store_true", help="print the whole report, not its first tables")
     take_own(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     return options, [word for given in options.overrides for word in _spelt_out(given, options.overrides)]
 
 
@@ -133,7 +134,7 @@ def _followed(config: Any) -> Any:
         if not (follower.drain(timeout_s) and follower.stop(timeout_s)):
             print(  # noqa: T201
                 f"the tracker lacks rows; results are complete in {run_dir}. "
-                f"Repair it with: recurve-eval mirror {run_dir}",
+                f"Repair it with: {command('mirror', run_dir)}",
                 file=sys.stderr,
             )
 

@@ -72,8 +72,8 @@ def build(arguments: list[str]) -> int:
         "--work", type=Path, help="where to build (about three times the image); default: a temporary one"
     )
     take_own(parser)
-    options = parser.parse_args(arguments)
-    if any(word.startswith("task=") for word in options.words):
+    options = parser.parse_intermixed_args(arguments)
+    if any(word.startswith(("task=", "experiment=")) for word in options.words):
         from recurve_eval.cli.task_images import build_tasks
 
         return build_tasks(options.words, options.config_dir, options.work, options.repin)
@@ -94,7 +94,7 @@ def lock(arguments: list[str]) -> int:
         "lock", "Resolve a recipe's packages and wheels anew; its pin then no longer holds.", "oracle=NAME"
     )
     parser.add_argument("--work", type=Path, help="where to resolve; default: a temporary directory")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     from recurve_eval.oracle import build as images
 
     name = _recipe(options.words)
@@ -132,7 +132,7 @@ def verify(arguments: list[str]) -> int:
         "oracle=NAME and its settings, and perhaps a run directory, whose own oracle is taken where none is named",
     )  # fmt: skip
     take_own(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     words: list[str] = options.words
     run_dirs = [Path(w) for w in words if "=" not in w]
     overrides = [w for w in words if "=" in w]
@@ -213,7 +213,7 @@ def attack(arguments: list[str]) -> int:
     )  # fmt: skip
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this exploit; may be repeated")
     take_own(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     from recurve_eval.oracle import attack as battery
 
     exploits = battery.load_exploits()

@@ -62,7 +62,7 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--workers", type=int, default=cores, help="gradings at once; default: one for each core")
     parser.add_argument("--progress", choices=("auto", "rich", "plain", "none"), default="auto")
     take_own(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     for word in options.overrides:
         if word.partition("=")[0].split(".")[0] != "oracle":
             raise ConfigError(f"regrade takes overrides of the oracle alone; got '{word}'")

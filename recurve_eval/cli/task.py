@@ -63,7 +63,7 @@ def listing(arguments: list[str]) -> int:
     made = parser("list", "List the benchmarks, or with task=NAME the tasks of that one.")
     made.add_argument("overrides", nargs="*", help="task=NAME and its settings, such as task.path=DIRECTORY")
     made.add_argument("--json", action="store_true", help="one JSON object a line")
-    options = made.parse_args(arguments)
+    options = made.parse_intermixed_args(arguments)
     own = options.config_dir
     rows = _tasks(options.overrides, own) if options.overrides else _benchmarks(own)
     for row in rows:
@@ -131,7 +131,7 @@ def show(arguments: list[str]) -> int:
     made.add_argument("id", help="the task's id")
     made.add_argument("overrides", nargs="*", help="task=NAME and its settings; default: the configured benchmark")
     made.add_argument("--files", action="store_true", help="print the public files too")
-    options = made.parse_args(arguments)
+    options = made.parse_intermixed_args(arguments)
     if "=" in options.id:
         raise ConfigError("name the task first: recurve-eval task show ID [task=NAME]")
     found = _benchmark(options.overrides, options.config_dir)

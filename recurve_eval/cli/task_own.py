@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recurve_eval.cli.task import parser
+from recurve_eval.commands import command
 from recurve_eval.errors import EXIT_DONE, EXIT_REFUSED, EXIT_USAGE, ConfigError
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def new(arguments: list[str]) -> int:
 
     made = parser("new", "Make a task directory; it passes its check as it stands and is there to be rewritten.")
     made.add_argument("path", type=Path, help="the directory to make, such as my_tasks/round_price; its name is the id")
-    path = made.parse_args(arguments).path
+    path = made.parse_intermixed_args(arguments).path
     for file in scaffold(path):
         print(f"wrote {file}")  # noqa: T201
-    print(f"next: recurve-eval task check {path}")  # noqa: T201
+    print(f"next: {command('task', 'check', path)}")  # noqa: T201
     return EXIT_DONE
 
 
@@ -41,7 +42,7 @@ def check(arguments: list[str]) -> int:
     made = parser("check", CHECK)
     made.add_argument("path", type=Path, help="a task directory, or a directory of task directories")
     made.add_argument("overrides", nargs="*", help="oracle=NAME, sandbox=NAME, calibrate.runs=3 and the like")
-    options = made.parse_args(arguments)
+    options = made.parse_intermixed_args(arguments)
     malformed = list(_malformed(options.path))
     if malformed:
         print("\n".join(malformed))  # noqa: T201

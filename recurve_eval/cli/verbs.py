@@ -28,7 +28,7 @@ def status(arguments: list[str]) -> int:
     """What is sealed, running and spent."""
     parser = _parser("status", "What is sealed, running and spent in a run directory.")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each run directory")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     for run_dir in run_dirs(options.target, options.config_dir):
         facts = _status(run_dir)
         if options.json:
@@ -77,7 +77,7 @@ def mirror(arguments: list[str]) -> int:
     """Send the tracker what it lacks."""
     from recurve_eval.tracking import follower
 
-    options = _parser("mirror", "Send the tracker the ledger's rows that it lacks.").parse_args(arguments)
+    options = _parser("mirror", "Send the tracker the ledger's rows that it lacks.").parse_intermixed_args(arguments)
     for run_dir in run_dirs(options.target, options.config_dir):
         try:
             sent = follower.mirror(run_dir, follower.load_tracker(run_dir))

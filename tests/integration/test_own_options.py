@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from recurve_eval import app
+from recurve_eval import api, app
 from recurve_eval.__main__ import main
 from recurve_eval.cli.doctor import examine_options
-from recurve_eval.errors import EXIT_DONE, EXIT_USAGE
+from recurve_eval.errors import EXIT_DONE, EXIT_REFUSED, EXIT_USAGE
+from recurve_eval.execute.spending import unproven
 from recurve_eval.frozen import sealed
 from recurve_eval.resources import conf_dir
+from tests import harbor_tasks
 
 Say = Callable[..., tuple[int, str]]
 STUDY = ("task=mine", "task.select=[slugify]", "sandbox=process", "oracle=mine", "tracking=none", "run.progress=none",
@@ -111,3 +116,42 @@ def test_a_run_is_graded_again_by_one(say: Say, own: Path) -> None:
 def test_an_oracle_is_verified(say: Say, own: Path) -> None:
     code, out = say("oracle", "verify", "oracle=mine", "--config-dir", str(own))
     assert code == EXIT_DONE, out
+
+
+def named(out: str, verb: str) -> list[str]:
+    """The words of the command that a message tells the user to run, without the program."""
+    (line,) = re.findall(rf"recurve-eval ({verb} .*)", out)
+    return shlex.split(line)
+
+
+def test_the_command_that_a_plan_names_finds_them(say: Say, own: Path) -> None:
+    out = say("plan", *STUDY, "arm=mine", "study.primary=null", "--config-dir", "my conf")[1]
+    words = named(out, "calibrate")
+    assert words[-2:] == ["--config-dir", "my conf"]
+    code, out = say(*words, "calibrate.runs=1")
+    assert code == EXIT_DONE, out
+
+
+def test_the_command_that_the_python_api_names_finds_them(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(own)
+    ((_, command),) = unproven(api.plan([*STUDY, "arm=mine"], config_dir=own))
+    assert shlex.split(command)[-2:] == ["--config-dir", "."]
+
+
+def test_the_command_that_builds_a_tasks_image_finds_its_benchmark(say: Say, own: Path) -> None:
+    shipped = (conf_dir() / "task" / "harbor.yaml").read_text(encoding="utf-8")
+    place = json.dumps(str(harbor_tasks.write(own.parent / "the tasks")))
+    (own / "task" / "mine.yaml").write_text(shipped.replace("path: ???", f"path: {place}"), encoding="utf-8")
+    study = ("task=mine", "task.select=all", "task.threshold=0.5", "oracle=instance", "sandbox=process", "arm=A0")
+    code, out = say("plan", *study, "--config-dir", str(own))
+    assert (code, "sort has no image" in out) == (EXIT_REFUSED, True), out
+    words = named(out, "oracle build")
+    assert {"task=mine", "task.threshold=0.5", "task.select=[sort]", "oracle=instance", "--repin"} <= set(words)
+    code, out = say(*words)
+    assert (code, "base image" in out or "Docker" in out) == (EXIT_REFUSED, True), out
+
+
+def test_a_path_in_a_command_is_one_word_of_it(say: Say, own: Path) -> None:
+    out = say("task", "new", "my tasks/one")[1]
+    assert named(out, "task check") == ["task", "check", "my tasks/one"]
+    assert "recurve-eval task check 'my tasks/one'" in Path("my tasks/one/README.md").read_text(encoding="utf-8")
