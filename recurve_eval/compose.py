@@ -71,6 +71,10 @@ def through_hydra(job: Callable[[Any, Path], None]) -> None:
         hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
     except UNREADABLE as error:
         raise explain(error, sys.argv[1:]) from None
+    except ValueError as error:
+        if not str(error).startswith(_NAMELESS):
+            raise
+        raise explain(error, sys.argv[1:]) from None
 
 
 def compose(overrides: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -78,11 +82,11 @@ def compose(overrides: Iterable[str], extra: Mapping[str, str] | None = None) ->
 
     ``extra`` names adapter groups that only some verbs have, each with its default option.
     """
-    words = list(overrides)
+    words = given = list(overrides)
     for group, default in (extra or {}).items():
         chosen = [w for w in words if w.startswith(f"{group}=")]
         words = [f"+{chosen[-1]}" if chosen else f"+{group}={default}", *(w for w in words if w not in chosen)]
-    return _validated(_compose(words), tuple(extra or ()))
+    return _validated(_compose(words, given, tuple(extra or ())), tuple(extra or ()))
 
 
 def each_choice(overrides: Sequence[str]) -> list[list[str]]:
@@ -125,22 +129,26 @@ def _refers_to_seed(composed: DictConfig) -> bool:
     return any(isinstance(v, str) and "${" in v and "seed" in v for _, v in cfg.leaves(raw))
 
 
-def _compose(overrides: list[str]) -> DictConfig:
+def _compose(overrides: list[str], given: Sequence[str] | None = None, extra: Sequence[str] = ()) -> DictConfig:
     try:
         return hydra.compose(CONFIG_NAME, overrides, return_hydra_config=True)
-    except UNREADABLE as error:
-        raise explain(error, overrides) from None
-    except ValueError as error:  # Hydra's own, where a group is given null or a number; it does not say which
-        raise ConfigError(
-            f"{error} (in {' '.join(overrides)}). An option has a name: GROUP=none leaves it out"
-        ) from None
+    except (*UNREADABLE, ValueError) as error:
+        raise explain(error, overrides, given, extra) from None
 
 
-def explain(error: Exception, overrides: Sequence[str] = ()) -> ConfigError:
+_NAMELESS = "Config group override must be"  # Hydra's ValueError where a group is given null or a number
+
+
+def explain(
+    error: Exception, overrides: Sequence[str] = (), given: Sequence[str] | None = None, extra: Sequence[str] = ()
+) -> ConfigError:
     """Hydra's error as one of ours: what is wrong, the known choices, a guess.
 
     ``overrides`` are the ones that could not be composed: the options that they choose decide which keys are known.
+    ``given`` are those that the user wrote, where a verb adds to them, and ``extra`` the groups that it has besides.
     """
+    given = overrides if given is None else given
+    groups = (*cfg.GROUPS, *extra)
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         group, _, name = error.missing_cfg_file.rpartition("/")
         extra = (
@@ -160,25 +168,33 @@ def explain(error: Exception, overrides: Sequence[str] = ()) -> ConfigError:
         return ConfigError(f"a configuration file cannot be read: {' '.join(lines)[:400]}")
     if isinstance(error, OverrideParseException):
         return ConfigError(f"cannot read the override '{error.override}': {message}")
-    if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
+    if message.startswith(_NAMELESS):
+        chosen = " ".join(word for word in given if word.partition("=")[0] in groups)
+        return ConfigError(f"{message} (in {chosen}). An option has a name: GROUP=none where it may be left out")
+    signed = _signed(given, message, groups)
+    if signed is not None or not isinstance(error, ConfigCompositionException):
+        return signed or ConfigError(message)
+    if "Could not override '" in message:
         return _unknown(message.split("'")[1], lines[-1], overrides)
-    return _signed(overrides, message) or ConfigError(message)
+    if re.fullmatch("Could not delete from config.*does not exist.", message):
+        return _unknown(message.split("'")[1], "", overrides)
+    return ConfigError(message)
 
 
-_SIGNED = re.compile(r"(?P<sign>\+\+?|~)(?P<group>[a-z_/.]+)(=(?P<option>.*))?")
+_SIGNED = re.compile(r"(?P<sign>\+\+?|~)(?P<key>[\w/.]+)(=(?P<value>.*))?")
 
 
-def _signed(words: Sequence[str], message: str) -> ConfigError | None:
-    """Where Hydra cannot compose because a group that every configuration has is added or taken away."""
+def _signed(words: Sequence[str], message: str, groups: Sequence[str]) -> ConfigError | None:
+    """Where Hydra cannot compose because something that the configuration has is added, or a group taken away."""
     for word, found in ((word, found) for word in words if (found := _SIGNED.fullmatch(word))):
-        group, option = found["group"], found["option"]
-        if found["sign"] != "~" and group in cfg.GROUPS:
-            return ConfigError(f"'{word}': {group} is there already, so it takes no plus; write {group}={option}")
-        if found["sign"] != "~" and group == "gate":
+        key, group = found["key"], found["key"].replace(".", "/")
+        if found["sign"] != "~" and (key in groups or f" already at '{key}'" in message):
+            return ConfigError(f"'{word}': {key} is there already, so it takes no plus; write {key}={found['value']}")
+        if found["sign"] != "~" and key == "gate":
             return ConfigError(f"'{word}': a gate is composed slot by slot; {cfg.instead_of_removing('gate')}")
-        group = group.replace(".", "/")
-        if message.startswith("Could not delete") and group in (*cfg.GROUPS, "gate"):
-            return ConfigError(f"'{word}': {cfg.instead_of_removing(group)}")
+        lost = message.startswith("Could not delete") or f"'{group.replace('/', '.')}." in message
+        if found["sign"] == "~" and lost and group in (*groups, "gate"):
+            return ConfigError(f"'{word}': {cfg.instead_of_removing(group, groups[len(cfg.GROUPS) :])}")
     return None
 
 

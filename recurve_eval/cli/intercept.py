@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from recurve_eval.cli.targets import take_own
 from recurve_eval.commands import command
-from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED
+from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED, ConfigError
 
 if TYPE_CHECKING:
     from recurve_eval.interception.plan import Interception
@@ -63,6 +63,8 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 def _spelt_out(word: str, given: Sequence[str]) -> list[str]:
     """``replay=RUN`` as the choices that it stands for, but for those that were made; any other word as it is."""
     key, _, run = word.partition("=")
+    if key != "replay" and key.lstrip("+~") == "replay":
+        raise ConfigError(f"'{word}': replay stands without a sign; write replay={run or 'RUN'}")
     if key != "replay":
         return [word]
     chosen = {other.partition("=")[0] for other in given}
@@ -73,7 +75,6 @@ def _spelt_out(word: str, given: Sequence[str]) -> list[str]:
 def _reviews(options: argparse.Namespace, overrides: list[str]) -> int:
     """The miss-correlation of every pair of recorded reviewers, as a table."""
     from recurve_eval.analysis.encode import plain
-    from recurve_eval.errors import ConfigError
     from recurve_eval.interception.blindspots import of_reviews, read_reviews
     from recurve_eval.interception.text import reviews_markdown
 
