@@ -85,6 +85,7 @@ def _dispatch(arguments: list[str]) -> int:
         "arm": arm.arm,
         "doctor": verbs.doctor,
     }
+    arguments = completion.with_own(arguments)
     offered = completion.answer(arguments, tuple(table))
     if offered is not None:
         print(offered)  # noqa: T201 - what the shell's hook reads

@@ -38,8 +38,8 @@ def plan(overrides: Sequence[str] = (), *, config_dir: str | Path | None = None)
     ------
     ConfigError, Drift
     """
-    with _COMPOSING, app.initialised():
-        return app.build_study([*overrides, *app.search_path(config_dir)])
+    with _COMPOSING, app.initialised(config_dir):
+        return app.build_study(list(overrides))
 
 
 class Handle:

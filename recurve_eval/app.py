@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,10 +15,11 @@ from typing import Any
 import hydra
 
 from recurve_eval import config as cfg
-from recurve_eval.axes import Point, labels
+from recurve_eval.axes import Point, labels, reaching
 from recurve_eval.calibration.subject import Subject
 from recurve_eval.capture import check_paths
 from recurve_eval.cell import Adapters
+from recurve_eval.commands import command
 from recurve_eval.compose import (
     compose,
     compose_each,
@@ -24,12 +27,12 @@ from recurve_eval.compose import (
     initialised,
     job_config,
     options_of,
+    own_options,
     points_of,
-    search_path,
 )
 from recurve_eval.contamination import refuse_contamination
 from recurve_eval.domain import JSON, Coordinates, ModelSpec, OracleEnv, canonical_json
-from recurve_eval.errors import ConfigError, Refused, UnknownName
+from recurve_eval.errors import ConfigError, NoImage, Refused, UnknownName
 from recurve_eval.exclusions import Exclusions, read_exclusions
 from recurve_eval.interception.authorship import AgentClaims
 from recurve_eval.interception.items import distinct
@@ -72,9 +75,10 @@ __all__ = [
     "instantiate",
     "interceptions",
     "job_parts",
+    "option",
+    "options_of",
     "oracle_from",
     "oracle_of",
-    "search_path",
 ]
 
 
@@ -106,7 +110,7 @@ def build_study(overrides: Sequence[str], params: Mapping[str, Any] | None = Non
     plan = Plan(conditions, shared["study"], shared["analysis"])
     refuse_contamination(conditions, points)
     hold_to_pins(plan, shared["pins"], envs)
-    return Study(plan, shared, tuple(adapters), tuple(envs), tuple(points))
+    return Study(plan, shared, tuple(adapters), tuple(envs), tuple(points), own_options())
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ def calibrants(overrides: Sequence[str]) -> list[Calibrant]:
     points = list(points_of(list(overrides)))
     maker = _Maker()
     found: dict[tuple[int, int, tuple[str, ...]], Calibrant] = {}
-    for config in compose_each(points):
+    for point, config in zip(points, compose_each(points), strict=True):
         benchmark, oracle = maker.make(config["task"]), maker.make(config["oracle"])
         table = maker.exclusions(benchmark, config)
         tasks = maker.select(benchmark, config["task"].get("select", "all"), table)
@@ -134,7 +138,7 @@ def calibrants(overrides: Sequence[str]) -> list[Calibrant]:
             problem = oracle.check()
             if problem:
                 raise ConfigError(problem)
-            maker.hold_images(benchmark, oracle, tasks)
+            maker.hold_images(benchmark, oracle, tasks, reaching(point.overrides, config, ("task",)))
             found[key] = Calibrant(subject_of(benchmark, oracle, maker.env_of(oracle, benchmark), table, tasks), config)
     return list(found.values())
 
@@ -166,7 +170,7 @@ def _interception(maker: _Maker, words: Sequence[str]) -> Interception:
     parts = maker.parts(config)
     if isinstance(claims, AgentClaims):
         claims.refuse_paid(parts.agent)
-    base = maker.condition(0, config, Point((), ()), replace(parts, components=(), auditors=()))
+    base = maker.condition(0, config, Point(tuple(words), ()), replace(parts, components=(), auditors=()))
     named = (("source", source), ("claims", claims), ("layers", ladder))
     extra: dict[str, JSON] = {key: dict(part.pins()) for key, part in named}
     extra["code"] = interception_code(base.pins["code"])
@@ -263,11 +267,15 @@ def instantiate(node: Mapping[str, Any]) -> Any:
     return _Maker().make(node)
 
 
+def option(group: str, name: str) -> Any:
+    """One option of an adapter group, instantiated as the configuration has it. Raises ConfigError."""
+    return instantiate(compose([f"{group}={name}"])[group])
+
+
 def each_option(group: str) -> Iterator[tuple[str, Any]]:
-    """Every option of an adapter group, instantiated as the shipped configuration has it."""
-    maker = _Maker()
+    """Every option of an adapter group, instantiated as the configuration has it."""
     for name in options_of(group):
-        yield name, maker.make(compose([f"{group}={name}"])[group])
+        yield name, option(group, name)
 
 
 class _Maker:
@@ -349,7 +357,7 @@ class _Maker:
     def condition(self, index: int, config: dict[str, Any], point: Point, parts: Adapters) -> Condition:
         table = self.exclusions(parts.benchmark, config)
         tasks = self.select(parts.benchmark, config["task"].get("select", "all"), table)
-        self._admit(parts, tasks, config["seed"])
+        self._admit(parts, tasks, config["seed"], reaching(point.overrides, config, ("task",)))
         pins: dict[str, JSON] = {
             name: self.pins_of(getattr(parts, name)) for name in ("benchmark", "agent", "sandbox", "controller")
         }
@@ -378,13 +386,13 @@ class _Maker:
             self._tasks[key] = select_tasks(list(benchmark.task_ids()), select, table.reasons)
         return self._tasks[key]
 
-    def _admit(self, parts: Adapters, tasks: tuple[str, ...], seed: int) -> None:
-        """Find what would stop a cell, before any cell runs."""
+    def _admit(self, parts: Adapters, tasks: tuple[str, ...], seed: int, of_task: Sequence[str]) -> None:
+        """Find what would stop a cell, before any cell runs. ``of_task`` are the overrides that chose the benchmark."""
         if isinstance(parts.agent, Covering):
             missing = parts.agent.covers(tasks, [seed])
             if missing:
                 raise ConfigError(f"agent '{parts.agent.name}' has nothing for {', '.join(map(str, missing[:5]))}")
-        self.hold_images(parts.benchmark, parts.oracle, tasks)
+        self.hold_images(parts.benchmark, parts.oracle, tasks, of_task)
         for part in (None, *_gate_of(parts)):
             key = (id(parts.benchmark), id(part), tasks)
             if key in self._admitted:
@@ -396,7 +404,9 @@ class _Maker:
                 if problem:
                     raise ConfigError(problem)
 
-    def hold_images(self, benchmark: Benchmark, oracle: OracleBackend, tasks: tuple[str, ...]) -> None:
+    def hold_images(
+        self, benchmark: Benchmark, oracle: OracleBackend, tasks: tuple[str, ...], of_task: Sequence[str]
+    ) -> None:
         """Where tasks are graded in images of their own, hold each to being here. Raises ConfigError, Refused."""
         key = (id(benchmark), id(oracle), tasks)
         if key in self._admitted or not isinstance(benchmark, Imaged):
@@ -408,9 +418,20 @@ class _Maker:
                 "does not do: choose oracle=instance"
             )
         for task_id in tasks:
-            problem = oracle.lacks(benchmark.image(task_id))
+            try:
+                problem = oracle.lacks(benchmark.image(task_id))
+            except NoImage as error:
+                raise Refused(f"{error}: {_building(task_id, of_task, '--repin')}") from None
             if problem:
-                raise Refused(f"task {task_id}: {problem}")
+                raise Refused(f"task {task_id}: {problem}: {_building(task_id, of_task)}")
+
+
+def _building(task_id: str, of_task: Sequence[str], *flags: str) -> str:
+    """The command that builds one task's image."""
+    name = task_id if re.fullmatch(r"[\w./-]+", task_id) else json.dumps(task_id)
+    kept = [word for word in of_task if not word.startswith("task.select=")]
+    words = ("oracle=instance", *kept, f"task.select=[{name}]", *flags)
+    return command("oracle", "build", *words, own=own_options())
 
 
 def _misfit(gate: Mapping[str, Any], parts: Adapters, model: ModelSpec) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from recurve_eval import config as cfg
-from recurve_eval.compose import compose, options_of
+from recurve_eval.compose import compose, options_of, own_options
 from recurve_eval.errors import UnknownName
 
 REFERENCE = "A3"
@@ -19,9 +20,14 @@ def arm_names() -> list[str]:
     return sorted(options_of("arm"), key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
 
 
-@cache
 def composition(name: str) -> Mapping[str, Any]:
     """The arm, its gate and its controller as composed. Hydra must be initialised. Raises UnknownName."""
+    return _composition(name, own_options())
+
+
+@cache
+def _composition(name: str, own: Path | None) -> Mapping[str, Any]:
+    """``own`` tells apart the arms of one name that two directories of the user's own hold."""
     if name not in options_of("arm"):
         raise UnknownName("arm", name, arm_names())
     config = compose([f"arm={name}"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from recurve_eval.config import leaves
 from recurve_eval.domain import Coordinates
 from recurve_eval.errors import ConfigError
 
@@ -86,6 +87,22 @@ def _refuse_plan_wide(key: str) -> None:
 
 def _head(key: str) -> str:
     return key.lstrip("+~").split("@")[0].replace("/", ".").split(".")[0]
+
+
+def reaching(overrides: Sequence[str], config: Mapping[str, Any], groups: Sequence[str]) -> list[str]:
+    """The overrides on which the composition of some groups hangs, ``config`` being what all of them compose.
+
+    An override elsewhere counts where its value reaches the groups by interpolation, with its own group's choice.
+    """
+    own = {*groups, "experiment"}
+    reached = {value for group in groups for _, value in leaves(config[group]) if isinstance(value, str)}
+    values = [o for o in overrides if "." in o.split("=", 1)[0] and _head(_key(o)) not in own]
+    linked = {_head(_key(o)) for o in values if o.split("=", 1)[-1].strip("'\"") in reached}
+    return [o for o in overrides if _head(_key(o)) in own | linked or _key(o) == "hydra.searchpath"]
+
+
+def _key(override: str) -> str:
+    return override.split("=", 1)[0]
 
 
 def labels(config: Mapping[str, Any], swept: Sequence[tuple[str, str]], simulated: bool) -> Coordinates:

@@ -7,12 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import hydra
 import yaml
+from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -29,9 +30,31 @@ CONFIG_NAME = "config"
 UNREADABLE = (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError, RecursionError)
 
 
-def initialised(config_dir: Path | None = None) -> Any:
-    """Context manager: Hydra initialised on the shipped configuration, for use outside its command line."""
-    return hydra.initialize_config_dir(str(config_dir or conf_dir()), version_base="1.3")
+@contextmanager
+def initialised(own: str | Path | None = None) -> Iterator[None]:
+    """Hydra initialised on the shipped configuration and the user's own, for use outside its command line.
+
+    ``own`` is searched wherever its command line's ``--config-dir`` is: for what is composed and for what is listed.
+    Raises ConfigError where it is not there.
+    """
+    place = None if own is None else Path(own).resolve()
+    if place is not None and not place.is_dir():
+        raise ConfigError(f"the directory of your own options, {place}, does not exist: make it, or name another")
+    with hydra.initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        if place is not None:
+            loader: Any = GlobalHydra.instance().config_loader()
+            loader.get_search_path().prepend(_OWN, f"file://{place}", SearchPathQuery(provider="schema"))
+            loader.repository.initialize_sources(loader.get_search_path())
+        yield
+
+
+_OWN = "command-line"  # what Hydra calls the provider of --config-dir
+
+
+def own_options() -> Path | None:
+    """The user's own directory of options, where Hydra searches one."""
+    places = GlobalHydra.instance().config_loader().get_search_path().get_path()
+    return next((Path(str(p.path).removeprefix("file://")) for p in places if p.provider == _OWN), None)
 
 
 def through_hydra(job: Callable[[Any, Path], None]) -> None:
@@ -48,6 +71,10 @@ def through_hydra(job: Callable[[Any, Path], None]) -> None:
         hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
     except UNREADABLE as error:
         raise explain(error, sys.argv[1:]) from None
+    except ValueError as error:
+        if not str(error).startswith(_NAMELESS):
+            raise
+        raise explain(error, sys.argv[1:]) from None
 
 
 def compose(overrides: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -55,11 +82,11 @@ def compose(overrides: Iterable[str], extra: Mapping[str, str] | None = None) ->
 
     ``extra`` names adapter groups that only some verbs have, each with its default option.
     """
-    words = list(overrides)
+    words = given = list(overrides)
     for group, default in (extra or {}).items():
         chosen = [w for w in words if w.startswith(f"{group}=")]
         words = [f"+{chosen[-1]}" if chosen else f"+{group}={default}", *(w for w in words if w not in chosen)]
-    return _validated(_compose(words), tuple(extra or ()))
+    return _validated(_compose(words, given, tuple(extra or ())), tuple(extra or ()))
 
 
 def each_choice(overrides: Sequence[str]) -> list[list[str]]:
@@ -102,22 +129,26 @@ def _refers_to_seed(composed: DictConfig) -> bool:
     return any(isinstance(v, str) and "${" in v and "seed" in v for _, v in cfg.leaves(raw))
 
 
-def _compose(overrides: list[str]) -> DictConfig:
+def _compose(overrides: list[str], given: Sequence[str] | None = None, extra: Sequence[str] = ()) -> DictConfig:
     try:
         return hydra.compose(CONFIG_NAME, overrides, return_hydra_config=True)
-    except UNREADABLE as error:
-        raise explain(error, overrides) from None
-    except ValueError as error:  # Hydra's own, where a group is given null or a number; it does not say which
-        raise ConfigError(
-            f"{error} (in {' '.join(overrides)}). An option has a name: GROUP=none leaves it out"
-        ) from None
+    except (*UNREADABLE, ValueError) as error:
+        raise explain(error, overrides, given, extra) from None
 
 
-def explain(error: Exception, overrides: Sequence[str] = ()) -> ConfigError:
+_NAMELESS = "Config group override must be"  # Hydra's ValueError where a group is given null or a number
+
+
+def explain(
+    error: Exception, overrides: Sequence[str] = (), given: Sequence[str] | None = None, extra: Sequence[str] = ()
+) -> ConfigError:
     """Hydra's error as one of ours: what is wrong, the known choices, a guess.
 
     ``overrides`` are the ones that could not be composed: the options that they choose decide which keys are known.
+    ``given`` are those that the user wrote, where a verb adds to them, and ``extra`` the groups that it has besides.
     """
+    given = overrides if given is None else given
+    groups = (*cfg.GROUPS, *extra)
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         group, _, name = error.missing_cfg_file.rpartition("/")
         extra = (
@@ -129,38 +160,49 @@ def explain(error: Exception, overrides: Sequence[str] = ()) -> ConfigError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = lines[0] if lines else type(error).__name__
     if isinstance(error, UnicodeDecodeError):
-        places = [str(p) for d in (*_config_dirs(overrides), conf_dir()) for p in _holding(d, error.object)]
+        own = own_among(overrides)
+        places = [str(p) for d in (own, conf_dir()) if d is not None for p in _holding(d, error.object)]
         where = ", ".join(places) or "a configuration file"
         return ConfigError(f"{where} cannot be read: {' '.join(lines)[:400]}; save it as UTF-8")
     if isinstance(error, (yaml.YAMLError, RecursionError)):
         return ConfigError(f"a configuration file cannot be read: {' '.join(lines)[:400]}")
     if isinstance(error, OverrideParseException):
         return ConfigError(f"cannot read the override '{error.override}': {message}")
-    if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
+    if message.startswith(_NAMELESS):
+        chosen = " ".join(word for word in given if word.partition("=")[0] in groups)
+        return ConfigError(f"{message} (in {chosen}). An option has a name: GROUP=none where it may be left out")
+    signed = _signed(given, message, groups)
+    if signed is not None or not isinstance(error, ConfigCompositionException):
+        return signed or ConfigError(message)
+    if "Could not override '" in message:
         return _unknown(message.split("'")[1], lines[-1], overrides)
-    return _signed(overrides, message) or ConfigError(message)
+    if re.fullmatch("Could not delete from config.*does not exist.", message):
+        return _unknown(message.split("'")[1], "", overrides)
+    return ConfigError(message)
 
 
-_SIGNED = re.compile(r"(?P<sign>\+\+?|~)(?P<group>[a-z_/.]+)(=(?P<option>.*))?")
+_SIGNED = re.compile(r"(?P<sign>\+\+?|~)(?P<key>[\w/.]+)(=(?P<value>.*))?")
 
 
-def _signed(words: Sequence[str], message: str) -> ConfigError | None:
-    """Where Hydra cannot compose because a group that every configuration has is added or taken away."""
+def _signed(words: Sequence[str], message: str, groups: Sequence[str]) -> ConfigError | None:
+    """Where Hydra cannot compose because something that the configuration has is added, or a group taken away."""
     for word, found in ((word, found) for word in words if (found := _SIGNED.fullmatch(word))):
-        group, option = found["group"], found["option"]
-        if found["sign"] != "~" and group in cfg.GROUPS:
-            return ConfigError(f"'{word}': {group} is there already, so it takes no plus; write {group}={option}")
-        if found["sign"] != "~" and group == "gate":
+        key, group = found["key"], found["key"].replace(".", "/")
+        if found["sign"] != "~" and (key in groups or f" already at '{key}'" in message):
+            return ConfigError(f"'{word}': {key} is there already, so it takes no plus; write {key}={found['value']}")
+        if found["sign"] != "~" and key == "gate":
             return ConfigError(f"'{word}': a gate is composed slot by slot; {cfg.instead_of_removing('gate')}")
-        group = group.replace(".", "/")
-        if message.startswith("Could not delete") and group in (*cfg.GROUPS, "gate"):
-            return ConfigError(f"'{word}': {cfg.instead_of_removing(group)}")
+        lost = message.startswith("Could not delete") or f"'{group.replace('/', '.')}." in message
+        if found["sign"] == "~" and lost and group in (*groups, "gate"):
+            return ConfigError(f"'{word}': {cfg.instead_of_removing(group, groups[len(cfg.GROUPS) :])}")
     return None
 
 
 def _unknown(key: str, remedy: str, words: Sequence[str]) -> ConfigError:
     # Hydra's own command line has put its state away before its error arrives here.
-    with nullcontext() if GlobalHydra.instance().is_initialized() else initialised():
+    own = own_among(words)
+    place = own if own is not None and own.is_dir() else None
+    with nullcontext() if GlobalHydra.instance().is_initialized() else initialised(place):
         tree = _composable(words)
     group = key.rpartition(".")[0]
     if group and (isinstance(OmegaConf.select(tree, key), DictConfig) or OmegaConf.select(tree, group) == {}):
@@ -176,31 +218,20 @@ _CHOICE = re.compile(r"\+?(?P<choice>[a-z_/]+=[\w-]+)(,.*)?")
 def _composable(words: Sequence[str]) -> DictConfig:
     """The configuration of the options that are chosen, the first of each axis, as far as it can be had."""
     chosen = [found["choice"] for word in words if (found := _CHOICE.fullmatch(word))]
-    places = [place for place in _config_dirs(words) if place.is_dir()]
     try:
-        return hydra.compose(CONFIG_NAME, [*search_path(*places), *chosen])
+        return hydra.compose(CONFIG_NAME, chosen)
     except UNREADABLE:
         return hydra.compose(CONFIG_NAME)
 
 
-def search_path(*config_dirs: str | Path | None) -> list[str]:
-    """The override by which Hydra finds the user's own options; none where there is no directory of them.
-
-    Raises ConfigError where one is named that is not there.
-    """
-    places = [Path(place).resolve() for place in config_dirs if place]
-    for place in places:
-        if not place.is_dir():
-            raise ConfigError(f"the directory of your own options, {place}, does not exist: make it, or name another")
-    quoted = ",".join("'file://{}'".format(str(place).replace("'", "\\'")) for place in places)
-    return [f"hydra.searchpath=[{quoted}]"] if places else []
-
-
-def _config_dirs(words: Sequence[str]) -> list[Path]:
-    """The user's own directories of options on this command line."""
-    flags = ("--config-dir", "-cd")
-    apart = [Path(after) for word, after in itertools.pairwise(words) if word in flags]
-    return apart + [Path(word.split("=", 1)[1]) for word in words if word.startswith(tuple(f"{f}=" for f in flags))]
+def own_among(words: Sequence[str]) -> Path | None:
+    """The user's own directory of options on a command line: the last that it names."""
+    found = None
+    for word, after in itertools.zip_longest(words, words[1:]):
+        flag, equals, value = word.partition("=")
+        if flag in ("--config-dir", "-cd") and (equals or after is not None):
+            found = Path(value if equals else after)
+    return found
 
 
 def _holding(place: Path, content: bytes) -> list[Path]:

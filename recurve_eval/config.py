@@ -244,7 +244,7 @@ def validate(
             raise UnknownName("key", str(key), known, "the configuration")
     absent = known - set(tree)
     if absent:
-        raise ConfigError(f"the configuration lacks '{min(absent)}': {instead_of_removing(min(absent))}")
+        raise ConfigError(f"the configuration lacks '{min(absent)}': {instead_of_removing(min(absent), extra)}")
     chosen = choices or {}
     out: dict[str, Any] = {}
     for key, schema in PLAIN.items():
@@ -264,11 +264,12 @@ def validate(
     return out
 
 
-def instead_of_removing(key: str) -> str:
-    """What to write where somebody took away a part that every configuration has."""
-    if key in GROUPS or key == "gate":
+def instead_of_removing(key: str, extra: Collection[str] = ()) -> str:
+    """What to write where somebody took away a part that every configuration has, ``extra`` where a verb has it."""
+    groups = (*GROUPS, *extra)
+    if key in groups or key == "gate":
         choice = "gate/SLOT=none leaves a slot empty" if key == "gate" else f"choose an option of it, {key}=NAME"
-        return f"a group cannot be removed; {choice}. Groups: {', '.join(GROUPS)}"
+        return f"a group cannot be removed; {choice}. Groups: {', '.join(groups)}"
     return f"it cannot be removed; set {key}=VALUE" if key in SCALARS else f"it cannot be removed; set {key}.KEY=VALUE"
 
 

@@ -8,6 +8,7 @@
     ├── Refused (RuntimeError)          exit 3   the study may not run as things stand
     │   ├── Drift                       exit 3   a pinned thing is no longer what was pinned
     │   ├── SpendRefused                exit 3   money would move without proof or authority
+    │   ├── NoImage                     exit 3   a task that is graded in an image of its own has none
     │   ├── Leak                        exit 3   held-out bytes stand where the agent could see them
     │   └── RunLocked                   exit 3   another process owns the run directory
     ├── Interrupted                     exit 130 stopped by the user; resumable
@@ -69,6 +70,10 @@ class Drift(Refused):
 
 class SpendRefused(Refused):
     """Money would move without a calibration, a known price or the authority to spend it."""
+
+
+class NoImage(Refused):
+    """A task that is graded in an image of its own has none; what was built for it is pinned where it is recorded."""
 
 
 class Leak(Refused):

@@ -74,7 +74,7 @@ class Imaged(Benchmark, Protocol):
     """A benchmark whose tasks are each graded in an image of their own."""
 
     def image(self, task_id: str) -> str:
-        """The pinned image. Raises Refused with the command that makes it where there is none."""
+        """The pinned image. Raises NoImage where there is none."""
 
     def image_plan(self, task_id: str) -> ImagePlan: ...
     def pin_image(self, task_id: str, image_id: str) -> Path:
@@ -386,7 +386,7 @@ class ImageGrader(OracleBackend, Protocol):
     """A backend that grades each job in the image that it names."""
 
     def lacks(self, image: str) -> str | None:
-        """None where the image is here; else what is missing."""
+        """None where the image is here; else what is missing. Raises Refused where that cannot be told."""
 
 
 @runtime_checkable

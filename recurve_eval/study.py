@@ -37,6 +37,7 @@ class Study:
     adapters: tuple[Adapters, ...]
     envs: tuple[OracleEnv, ...]
     points: tuple[Point, ...]
+    own: Path | None = None  # the directory of the user's own options that it was composed from
 
     @property
     def run_dir(self) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 
 from recurve_eval.analysis.records import Record
 from recurve_eval.analysis.summary import Summary, analyze_records, gathered
+from recurve_eval.commands import command
 from recurve_eval.errors import InfraError, RecurveError
 from recurve_eval.ledger import read_rows, read_seals
 from recurve_eval.tracking.study import read_plan
@@ -121,7 +122,7 @@ def _differ(sources: Sequence[Source], say: Callable[[str], Any]) -> bool:
         difference = source.disagreement()
         if difference:
             say(f"the tracker disagrees with the ledger: {difference}. Using the ledger; "
-                f"see: recurve-eval mirror {source.ledger}")  # fmt: skip
+                f"see: {command('mirror', source.ledger)}")  # fmt: skip
             source.tracked, turned = None, True
         elif difference is not None:
             say(f"{len(source.seals)} rows from the tracker; the ledger agrees")

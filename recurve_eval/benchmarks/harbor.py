@@ -30,7 +30,7 @@ from recurve_eval.domain import (
     TreeFile,
     digest,
 )  # fmt: skip
-from recurve_eval.errors import ConfigError, Drift, Refused
+from recurve_eval.errors import ConfigError, Drift, NoImage
 from recurve_eval.leak import HeldOutScanner
 
 SOLVE = "solve.sh"
@@ -133,10 +133,7 @@ class Harbor:
     def image(self, task_id: str) -> str:
         image = self._images.get(self._find(task_id).id)
         if image is None:
-            raise Refused(
-                f"task {task_id} has no image: build it with: recurve-eval oracle build oracle=instance task=harbor "
-                f"task.path={self.path} task.select=[{task_id}] --repin; or name one by digest in {self._images_file}"
-            )
+            raise NoImage(f"task {task_id} has no image: name one by digest in {self._images_file}, or build it")
         return image
 
     def image_plan(self, task_id: str) -> ImagePlan:

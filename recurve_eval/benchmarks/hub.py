@@ -67,7 +67,9 @@ def _download(address: Address, url: str, place: Path, timeout_s: float, remedy:
     try:
         from huggingface_hub import hf_hub_download
     except ImportError:
-        raise ConfigError(f"{url} needs the package huggingface_hub: pip install recurve-eval[hf]. {remedy}") from None
+        raise ConfigError(
+            f"{url} needs the package huggingface_hub: pip install 'recurve-eval[hf]'. {remedy}"
+        ) from None
     try:
         got = hf_hub_download(
             address.repo, address.file, repo_type="dataset", revision=address.revision, cache_dir=place / "hub",

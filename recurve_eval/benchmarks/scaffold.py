@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from recurve_eval.commands import command
 from recurve_eval.errors import ConfigError, Refused
 
 _SHEET = """\
@@ -95,7 +96,7 @@ def round_price(cents, step):
     return cents // step * step
 '''
 _README = """\
-A task directory. Rewrite each part, then run: recurve-eval task check {path}
+A task directory. Rewrite each part, then run: {check}
 
 task.yaml       the statement and what is captured; it must say everything that held_out/ checks
 public/         laid into the agent's workspace: a starter, visible tests (test_*.py), data
@@ -118,7 +119,7 @@ def scaffold(path: Path) -> list[Path]:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", path.name):
         raise ConfigError(f"a task's name may hold letters, digits, '.', '_' and '-'; got {path.name!r}")
     files = {
-        "README.md": _README.format(path=path),
+        "README.md": _README.format(check=command("task", "check", path)),
         "task.yaml": _SHEET.format(id=path.name),
         "public/solution.py": _STARTER,
         "public/test_visible.py": _VISIBLE,

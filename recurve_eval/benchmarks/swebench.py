@@ -38,7 +38,7 @@ from recurve_eval.domain import (
     TreeFile,
     digest,
 )  # fmt: skip
-from recurve_eval.errors import ConfigError, Drift, Refused
+from recurve_eval.errors import ConfigError, Drift, NoImage
 from recurve_eval.leak import HeldOutScanner
 from recurve_eval.resources import oracle_dir
 
@@ -160,7 +160,7 @@ class SweBench:
     def image(self, task_id: str) -> str:
         image = self._images.get(self._find(task_id).instance_id)
         if image is None:
-            raise Refused(f"task {task_id} has no image: {self._remedy(task_id)}")
+            raise NoImage(f"task {task_id} has no image: name one by digest in {self._images_file}, or build it")
         return image
 
     def image_plan(self, task_id: str) -> ImagePlan:
@@ -241,12 +241,6 @@ class SweBench:
     @cached_property
     def _images(self) -> dict[str, str]:
         return read_images(self._images_file)
-
-    def _remedy(self, task_id: str) -> str:
-        return (
-            f"build it with: recurve-eval oracle build oracle=instance task=swebench task.select=[{task_id}] --repin; "
-            f"or name an image by digest in {self._images_file}"
-        )
 
     @cached_property
     def _source(self) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recurve_eval.cli.targets import DEFAULT_OUTPUTS, TARGETS, run_dirs
+from recurve_eval.cli.targets import DEFAULT_OUTPUTS, TARGETS, run_dirs, take_own
 from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED, ConfigError, RecurveError
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ for below --outputs. Several --from, or run directories with --join, make one st
 
 def analyze(arguments: list[str]) -> int:
     """Results to summary.md, summary.json, figures and report.html."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     if options.studies:
         return _from_tracker(options)
-    targets = run_dirs(options.target)
+    targets = run_dirs(options.target, options.config_dir)
     if options.join:
         return _joined(targets, options)
     return max(_one(run_dir, options) for run_dir in targets)
@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--full", action="store_true", help="print the whole summary, not its first screen")
     add("--into", type=Path, help="write there instead of RUN/analysis")
     add("--no-log", action="store_true", help="do not log the result back to the tracker")
+    take_own(parser)
     return parser
 
 

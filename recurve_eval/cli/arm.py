@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import argparse
+
 from recurve_eval.arms import REFERENCE, arm_names, components, composition, differences
+from recurve_eval.cli.targets import take_own
 from recurve_eval.compose import initialised
 from recurve_eval.errors import EXIT_DONE, ConfigError, UnknownName
 from recurve_eval.plan import readable_yaml
 
 USAGE = """\
-usage: recurve-eval arm list
-       recurve-eval arm show NAME
+usage: recurve-eval arm list [--config-dir DIR]
+       recurve-eval arm show NAME [--config-dir DIR]
 
 list   every arm with its parts, in the order in which they act
 show   the resolved composition of an arm, and how it differs from A3
+
+--config-dir DIR   a directory of your own options, searched after the shipped ones
 """
 
 
 def arm(arguments: list[str]) -> int:
     """The verb ``arm``. Raises UnknownName for an arm or a verb that is not there."""
-    if not arguments or arguments[0] in ("--help", "-h"):
+    if not arguments or {"--help", "-h"} & set(arguments):
         print(USAGE, end="")  # noqa: T201 - the verb's output
         return EXIT_DONE
-    verb, *words = arguments
+    options = _options(arguments)
+    verb, words = options.verb, options.words
     if verb not in ("list", "show"):
         raise UnknownName("verb", f"arm {verb}", ["arm list", "arm show"])
-    with initialised():
+    with initialised(options.config_dir):
         if verb == "list":
             _list()
         elif len(words) == 1:
@@ -32,6 +38,14 @@ def arm(arguments: list[str]) -> int:
         else:
             raise ConfigError(f"arm show takes one arm. Known: {', '.join(arm_names())}")
     return EXIT_DONE
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="recurve-eval arm", usage=USAGE.removeprefix("usage: "), add_help=False)
+    parser.add_argument("verb")
+    parser.add_argument("words", nargs="*")
+    take_own(parser)
+    return parser.parse_intermixed_args(arguments)
 
 
 def _list() -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from recurve_eval.cli.targets import take_own
 from recurve_eval.errors import EXIT_DONE, Interrupted, Refused
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def calibrate(arguments: list[str]) -> int:
     from recurve_eval import app
 
     options, overrides = _options(arguments)
-    with app.initialised():
-        found = app.calibrants([*overrides, *app.search_path(options.config_dir)])
+    with app.initialised(options.config_dir):
+        found = app.calibrants(overrides)
     refused = []
     for calibrant in found:
         outcome = _one(calibrant, options.again)
@@ -62,8 +63,8 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     )  # fmt: skip
     parser.add_argument("overrides", nargs="*", help="as for run; agents, arms and budgets are not looked at")
     parser.add_argument("--again", action="store_true", help="grade everything anew, whatever is on record")
-    parser.add_argument("--config-dir", help="a directory of your own options, searched after the shipped ones")
-    options = parser.parse_args(arguments)
+    take_own(parser)
+    options = parser.parse_intermixed_args(arguments)
     return options, list(options.overrides)
 
 

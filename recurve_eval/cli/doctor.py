@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from recurve_eval.errors import EXIT_DONE, EXIT_REFUSED
+from recurve_eval.cli.targets import take_own
+from recurve_eval.errors import EXIT_DONE, EXIT_REFUSED, ConfigError
 
 MIN_FREE_BYTES = 2 * 1024**3
 
@@ -32,21 +33,21 @@ class Finding:
 def doctor(arguments: list[str]) -> int:
     """Examine this machine; exit 3 where something that every study needs is missing."""
     parser = argparse.ArgumentParser(prog="recurve-eval doctor", description="What this machine lacks, and the remedy.")
-    parser.parse_args(arguments)
-    findings = list(examine())
+    take_own(parser)
+    findings = list(examine(parser.parse_intermixed_args(arguments).config_dir))
     for f in findings:
         mark = "ok " if not f.remedy else ("!! " if f.required else "-- ")
         print(f"{mark}{f.part:<14} {f.state}" + (f"\n   {'':<14} {f.remedy}" if f.remedy else ""))  # noqa: T201
     return EXIT_REFUSED if any(f.required and f.remedy for f in findings) else EXIT_DONE
 
 
-def examine() -> Iterator[Finding]:
-    """Every finding about this machine."""
+def examine(own: str | None = None) -> Iterator[Finding]:
+    """Every finding about this machine, for the shipped options and the user's ``own``."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding("python", version, "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer", True)
     yield _program("git", "apt-get install git", required=True)
-    yield from _options("sandbox")
-    yield from _options("oracle")
+    yield from examine_options("sandbox", own)
+    yield from examine_options("oracle", own)
     yield _program("docker", "apt-get install docker.io (only for the docker options)")
     yield _outputs()
     yield _leftovers()
@@ -57,13 +58,16 @@ def _program(name: str, remedy: str, required: bool = False) -> Finding:
     return Finding(name, found or "not found", "" if found else remedy, required)
 
 
-def _options(group: str) -> Iterator[Finding]:
-    """Ask every shipped option of a group whether it can work here."""
+def examine_options(group: str, own: str | Path | None = None) -> Iterator[Finding]:
+    """Ask every option of a group whether it can work here."""
     from recurve_eval import app
 
-    with app.initialised():
-        for name, part in app.each_option(group):
-            problem = part.check()
+    with app.initialised(own):
+        for name in app.options_of(group):
+            try:
+                problem = app.option(group, name).check()
+            except ConfigError as error:
+                problem = str(error)
             yield Finding(f"{group}={name}", problem or "usable", f"or choose another {group}" if problem else "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from recurve_eval.compose import through_hydra
 from recurve_eval.errors import EXIT_DONE
@@ -24,7 +25,8 @@ def _through_hydra(arguments: list[str], intent: str) -> int:
     conduct.INTENT.set(intent)
     conduct.OUTCOME.set(EXIT_DONE)
     before = sys.argv
-    sys.argv = ["recurve-eval", *_flags_first(arguments), *_mode(arguments)]
+    flags, rest = flags_apart(arguments)
+    sys.argv = ["recurve-eval", *flags, *rest, *_mode(arguments)]
     try:
         through_hydra(execute_job)
     finally:
@@ -38,8 +40,8 @@ _WITH_VALUE = {
 }  # fmt: skip
 
 
-def _flags_first(arguments: list[str]) -> list[str]:
-    """Flags may stand anywhere among the overrides; Hydra's own parser wants the overrides together."""
+def flags_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Flags, which may stand anywhere among the overrides, and the rest; Hydra's own parser wants each together."""
     flags, rest, words = [], [], iter(arguments)
     for word in words:
         if not word.startswith("-"):
@@ -48,7 +50,7 @@ def _flags_first(arguments: list[str]) -> list[str]:
             flags += [word, *([value] if (value := next(words, None)) is not None else [])]
         else:
             flags.append(word)
-    return [*flags, *rest]
+    return flags, rest
 
 
 def _mode(arguments: list[str]) -> list[str]:

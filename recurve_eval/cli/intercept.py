@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED
+from recurve_eval.cli.targets import take_own
+from recurve_eval.commands import command
+from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED, ConfigError
 
 if TYPE_CHECKING:
     from recurve_eval.interception.plan import Interception
@@ -38,8 +40,8 @@ def intercept(arguments: list[str]) -> int:
     options, overrides = _options(arguments)
     if options.reviews:
         return _reviews(options, overrides)
-    with app.initialised():
-        asked = list(app.interceptions([*overrides, *app.search_path(options.config_dir)]))
+    with app.initialised(options.config_dir):
+        asked = list(app.interceptions(overrides))
     return max((_one(each, options) for each in asked), default=EXIT_DONE)
 
 
@@ -53,14 +55,16 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--reviews", nargs="+", metavar="FILE", help="only correlate recorded reviews (JSONL: item, "
                         "reviewer, model, verdict, truth; and task, where an item is one of several)")  # fmt: skip
     parser.add_argument("--full", action="store_true", help="print the whole report, not its first tables")
-    parser.add_argument("--config-dir", help="a directory of your own options, searched after the shipped ones")
-    options = parser.parse_args(arguments)
+    take_own(parser)
+    options = parser.parse_intermixed_args(arguments)
     return options, [word for given in options.overrides for word in _spelt_out(given, options.overrides)]
 
 
 def _spelt_out(word: str, given: Sequence[str]) -> list[str]:
     """``replay=RUN`` as the choices that it stands for, but for those that were made; any other word as it is."""
     key, _, run = word.partition("=")
+    if key != "replay" and key.lstrip("+~") == "replay":
+        raise ConfigError(f"'{word}': replay stands without a sign; write replay={run or 'RUN'}")
     if key != "replay":
         return [word]
     chosen = {other.partition("=")[0] for other in given}
@@ -71,7 +75,6 @@ def _spelt_out(word: str, given: Sequence[str]) -> list[str]:
 def _reviews(options: argparse.Namespace, overrides: list[str]) -> int:
     """The miss-correlation of every pair of recorded reviewers, as a table."""
     from recurve_eval.analysis.encode import plain
-    from recurve_eval.errors import ConfigError
     from recurve_eval.interception.blindspots import of_reviews, read_reviews
     from recurve_eval.interception.text import reviews_markdown
 
@@ -132,7 +135,7 @@ def _followed(config: Any) -> Any:
         if not (follower.drain(timeout_s) and follower.stop(timeout_s)):
             print(  # noqa: T201
                 f"the tracker lacks rows; results are complete in {run_dir}. "
-                f"Repair it with: recurve-eval mirror {run_dir}",
+                f"Repair it with: {command('mirror', run_dir)}",
                 file=sys.stderr,
             )
 

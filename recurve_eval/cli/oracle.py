@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recurve_eval.cli.targets import take_own
 from recurve_eval.errors import EXIT_DONE, EXIT_REFUSED, EXIT_USAGE, ConfigError, Drift, Refused, UnknownName
 
 if TYPE_CHECKING:
@@ -70,11 +71,12 @@ def build(arguments: list[str]) -> int:
     parser.add_argument(
         "--work", type=Path, help="where to build (about three times the image); default: a temporary one"
     )
-    options = parser.parse_args(arguments)
-    if any(word.startswith("task=") for word in options.words):
+    take_own(parser)
+    options = parser.parse_intermixed_args(arguments)
+    if any(word.startswith(("task=", "experiment=")) for word in options.words):
         from recurve_eval.cli.task_images import build_tasks
 
-        return build_tasks(options.words, options.work, options.repin)
+        return build_tasks(options.words, options.config_dir, options.work, options.repin)
     from recurve_eval.oracle import build as images
 
     with _work(options.work) as work:
@@ -92,7 +94,7 @@ def lock(arguments: list[str]) -> int:
         "lock", "Resolve a recipe's packages and wheels anew; its pin then no longer holds.", "oracle=NAME"
     )
     parser.add_argument("--work", type=Path, help="where to resolve; default: a temporary directory")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     from recurve_eval.oracle import build as images
 
     name = _recipe(options.words)
@@ -129,10 +131,12 @@ def verify(arguments: list[str]) -> int:
         "verify", "Check that an oracle is present, pinned and starts, and that it is the one a run locked.",
         "oracle=NAME and its settings, and perhaps a run directory, whose own oracle is taken where none is named",
     )  # fmt: skip
-    words: list[str] = parser.parse_args(arguments).words
+    take_own(parser)
+    options = parser.parse_intermixed_args(arguments)
+    words: list[str] = options.words
     run_dirs = [Path(w) for w in words if "=" not in w]
     overrides = [w for w in words if "=" in w]
-    backend = _backend(overrides, run_dirs)
+    backend = _backend(overrides, run_dirs, options.config_dir)
     problem = backend.check()
     if problem:
         raise Refused(f"oracle {backend.name}: {problem}")
@@ -147,7 +151,7 @@ def verify(arguments: list[str]) -> int:
     return EXIT_DONE
 
 
-def _backend(overrides: Sequence[str], run_dirs: Sequence[Path]) -> OracleBackend:
+def _backend(overrides: Sequence[str], run_dirs: Sequence[Path], own: str | None) -> OracleBackend:
     from recurve_eval import app
     from recurve_eval.tracking.study import read_plan
 
@@ -155,7 +159,7 @@ def _backend(overrides: Sequence[str], run_dirs: Sequence[Path]) -> OracleBacken
         if not (path / "plan.yaml").is_file():
             raise ConfigError(f"{path} is not a run directory: it has no plan.yaml")
     if overrides or not run_dirs:
-        with app.initialised():
+        with app.initialised(own):
             return app.oracle_of(overrides)
     return app.oracle_from(read_plan(run_dirs[0])["conditions"][0]["config"]["oracle"])
 
@@ -208,7 +212,8 @@ def attack(arguments: list[str]) -> int:
         "oracle=NAME and its settings",
     )  # fmt: skip
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this exploit; may be repeated")
-    options = parser.parse_args(arguments)
+    take_own(parser)
+    options = parser.parse_intermixed_args(arguments)
     from recurve_eval.oracle import attack as battery
 
     exploits = battery.load_exploits()
@@ -216,7 +221,7 @@ def attack(arguments: list[str]) -> int:
         if name not in {e.name for e in exploits}:
             raise UnknownName("exploit", name, [e.name for e in exploits])
     exploits = [e for e in exploits if not options.only or e.name in options.only]
-    backend = _backend(options.words, [])
+    backend = _backend(options.words, [], options.config_dir)
     problem = backend.check()
     if problem:
         raise ConfigError(problem)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from recurve_eval.cli.targets import run_dirs, take_own
 from recurve_eval.errors import EXIT_DONE, EXIT_FLIPPED, EXIT_UNSCORED, ConfigError, Drift
 
 TEXT = """\
@@ -28,12 +29,11 @@ have no verdict now, were altered, or were not reached in time, 5 verdicts flipp
 def regrade(arguments: list[str]) -> int:
     """Grade again, print the table of flips."""
     from recurve_eval.cli.calibrate import Meter
-    from recurve_eval.cli.targets import run_dirs
     from recurve_eval.interception.regrade import Regrading, table_of
 
     options, overrides = _options(arguments)
     run_dir = run_dirs([options.run])[0]
-    parts, close = _parts(run_dir, overrides, options.workers)
+    parts, close = _parts(run_dir, overrides, options)
     meter = Meter(f"regrade {run_dir.name}", options.progress)
     try:
         outcome = Regrading(run_dir, parts, options.workers, options.within).run(
@@ -61,7 +61,8 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--workers", type=int, default=cores, help="gradings at once; default: one for each core")
     parser.add_argument("--progress", choices=("auto", "rich", "plain", "none"), default="auto")
-    options = parser.parse_args(arguments)
+    take_own(parser)
+    options = parser.parse_intermixed_args(arguments)
     for word in options.overrides:
         if word.partition("=")[0].split(".")[0] != "oracle":
             raise ConfigError(f"regrade takes overrides of the oracle alone; got '{word}'")
@@ -70,14 +71,14 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return options, list(options.overrides)
 
 
-def _parts(run_dir: Path, overrides: list[str], workers: int) -> tuple[Any, Any]:
+def _parts(run_dir: Path, overrides: list[str], options: argparse.Namespace) -> tuple[Any, Any]:
     """What grades each row, by the configuration of its condition; and how to end it."""
     from recurve_eval import app
     from recurve_eval.tracking.study import Study, read_plan
 
     study = Study(run_dir, read_plan(run_dir))
     made: dict[str, Any] = {}
-    with app.initialised():
+    with app.initialised(options.config_dir):
         chosen = app.oracle_of(overrides) if overrides else None
 
     def backend(node: Mapping[str, Any], benchmark: Any) -> Any:
@@ -85,7 +86,7 @@ def _parts(run_dir: Path, overrides: list[str], workers: int) -> tuple[Any, Any]
         problem = oracle.check()
         if problem:
             raise ConfigError(problem)
-        oracle.start(workers)
+        oracle.start(options.workers)
         return oracle, oracle.env(app.preload_of(benchmark))
 
     import threading

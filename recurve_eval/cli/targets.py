@@ -1,7 +1,8 @@
-"""Which run directories a verb is about: named, given by a study's overrides, or the newest."""
+"""Which run directories a verb is about: named, given by a study's overrides, or the newest. And whose options."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,11 +12,18 @@ DEFAULT_OUTPUTS = Path("outputs")
 TARGETS = "a run directory, or overrides of the study that is meant; default: the newest run below outputs/"
 
 
-def run_dirs(words: Sequence[str]) -> list[Path]:
+def take_own(parser: argparse.ArgumentParser) -> None:
+    """Let a verb find the user's own options: what it parses has them as ``config_dir``."""
+    parser.add_argument(
+        "--config-dir", "-cd", metavar="DIR", help="a directory of your own options, searched after the shipped ones"
+    )
+
+
+def run_dirs(words: Sequence[str], own: str | None = None) -> list[Path]:
     """The run directories that the words name.
 
     A word is a run directory, or an override of a study whose directory is meant; no words mean the
-    newest run directory below ``outputs``.
+    newest run directory below ``outputs``. ``own`` is the directory of the options that are the user's own.
 
     Raises
     ------
@@ -28,14 +36,14 @@ def run_dirs(words: Sequence[str]) -> list[Path]:
         if not (path / "plan.yaml").is_file():
             raise ConfigError(f"{path} is not a run directory (it has no plan.yaml); known: {_known()}")
     if overrides:
-        named.append(_of_study(overrides))
+        named.append(_of_study(overrides, own))
     return named or [_newest()]
 
 
-def _of_study(overrides: list[str]) -> Path:
+def _of_study(overrides: list[str], own: str | None) -> Path:
     from recurve_eval import api
 
-    path = api.plan(overrides).run_dir
+    path = api.plan(overrides, config_dir=own).run_dir
     if not (path / "plan.yaml").is_file():
         raise ConfigError(f"that study has not been run: {path} does not exist. Known runs: {_known()}")
     return path

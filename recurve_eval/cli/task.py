@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recurve_eval.cli.targets import take_own
 from recurve_eval.errors import EXIT_DONE, EXIT_USAGE, ConfigError, Drift, Leak, RecurveError, UnknownName
 
 if TYPE_CHECKING:
@@ -50,15 +51,8 @@ def task(arguments: list[str]) -> int:
 def parser(verb: str, text: str) -> argparse.ArgumentParser:
     """The parser of one verb, with the options that all of them take."""
     made = argparse.ArgumentParser(prog=f"recurve-eval task {verb}", description=text)
-    made.add_argument("--config-dir", help="a directory of your own options, searched after the shipped ones")
+    take_own(made)
     return made
-
-
-def search_path(options: argparse.Namespace) -> list[str]:
-    """The override by which Hydra finds the user's own options."""
-    from recurve_eval import app
-
-    return app.search_path(options.config_dir)
 
 
 # -- list -----------------------------------------------------------------------------------------
@@ -69,23 +63,22 @@ def listing(arguments: list[str]) -> int:
     made = parser("list", "List the benchmarks, or with task=NAME the tasks of that one.")
     made.add_argument("overrides", nargs="*", help="task=NAME and its settings, such as task.path=DIRECTORY")
     made.add_argument("--json", action="store_true", help="one JSON object a line")
-    options = made.parse_args(arguments)
-    own = search_path(options)
-    rows = _tasks([*options.overrides, *own]) if options.overrides else _benchmarks(own)
+    options = made.parse_intermixed_args(arguments)
+    own = options.config_dir
+    rows = _tasks(options.overrides, own) if options.overrides else _benchmarks(own)
     for row in rows:
         print(json.dumps(row, sort_keys=True) if options.json else _line(row))  # noqa: T201
     return EXIT_DONE
 
 
-def _benchmarks(own: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _benchmarks(own: str | None) -> Iterator[dict[str, Any]]:
     """Every option of the group; what keeps one from being read stands in its place."""
     from recurve_eval import app
-    from recurve_eval.compose import options_of
 
-    with app.initialised():
-        for name in options_of("task"):
+    with app.initialised(own):
+        for name in app.options_of("task"):
             try:
-                node = app.compose([f"task={name}", *own])["task"]
+                node = app.compose([f"task={name}"])["task"]
                 found = app.instantiate({**node, "url": None} if "url" in node else node)  # a list downloads nothing
                 ids, pins = found.task_ids(), found.pins()
             except (ConfigError, Drift) as error:
@@ -94,8 +87,8 @@ def _benchmarks(own: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield {"benchmark": name, "tasks": len(ids), "revision": pins.get("dataset_revision")}
 
 
-def _tasks(overrides: Sequence[str]) -> Iterator[dict[str, Any]]:
-    found = _benchmark(overrides)
+def _tasks(overrides: Sequence[str], own: str | None) -> Iterator[dict[str, Any]]:
+    found = _benchmark(overrides, own)
     for task_id in found.task_ids():
         one = found.task(task_id)
         yield {
@@ -114,17 +107,17 @@ def _line(row: Mapping[str, Any]) -> str:
     return f"{row['task']:<24} {','.join(row['capture']):<28} {check:<17} {row['opening']}"
 
 
-def _benchmark(overrides: Sequence[str]) -> Benchmark:
+def _benchmark(overrides: Sequence[str], own: str | Path | None) -> Benchmark:
     from recurve_eval import app
 
-    with app.initialised():
+    with app.initialised(own):
         return app.benchmark_of(overrides)
 
 
-def task_ids(overrides: Sequence[str]) -> Sequence[str]:
+def task_ids(overrides: Sequence[str], own: Path | None) -> Sequence[str]:
     """The ids that may be shown, for completion; none where the benchmark cannot be read."""
     try:
-        return _benchmark([word for word in overrides if "=" in word]).task_ids()
+        return _benchmark([word for word in overrides if "=" in word], own).task_ids()
     except RecurveError:
         return ()
 
@@ -138,10 +131,10 @@ def show(arguments: list[str]) -> int:
     made.add_argument("id", help="the task's id")
     made.add_argument("overrides", nargs="*", help="task=NAME and its settings; default: the configured benchmark")
     made.add_argument("--files", action="store_true", help="print the public files too")
-    options = made.parse_args(arguments)
+    options = made.parse_intermixed_args(arguments)
     if "=" in options.id:
         raise ConfigError("name the task first: recurve-eval task show ID [task=NAME]")
-    found = _benchmark([*options.overrides, *search_path(options)])
+    found = _benchmark(options.overrides, options.config_dir)
     text = "\n".join(_shown(found, options.id, options.files)) + "\n"
     _refuse_held_out(found, options.id, text)
     print(text, end="")  # noqa: T201

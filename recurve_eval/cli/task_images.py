@@ -9,14 +9,14 @@ from pathlib import Path
 from recurve_eval.errors import EXIT_DONE, Refused
 
 
-def build_tasks(overrides: Sequence[str], place: Path | None, repin: bool) -> int:
+def build_tasks(overrides: Sequence[str], own: str | None, place: Path | None, repin: bool) -> int:
     """Build the images of the selected tasks. Raises Refused where the benchmark's tasks have none of their own."""
     from recurve_eval import app
     from recurve_eval.oracle.taskimage import build_task
     from recurve_eval.plan import select_tasks
     from recurve_eval.ports import Imaged
 
-    with app.initialised():
+    with app.initialised(own):
         node = app.compose(overrides)["task"]
         benchmark = app.instantiate(node)
     if not isinstance(benchmark, Imaged):

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recurve_eval.cli.task import parser, search_path
+from recurve_eval.cli.task import parser
+from recurve_eval.commands import command
 from recurve_eval.errors import EXIT_DONE, EXIT_REFUSED, EXIT_USAGE, ConfigError
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def new(arguments: list[str]) -> int:
 
     made = parser("new", "Make a task directory; it passes its check as it stands and is there to be rewritten.")
     made.add_argument("path", type=Path, help="the directory to make, such as my_tasks/round_price; its name is the id")
-    path = made.parse_args(arguments).path
+    path = made.parse_intermixed_args(arguments).path
     for file in scaffold(path):
         print(f"wrote {file}")  # noqa: T201
-    print(f"next: recurve-eval task check {path}")  # noqa: T201
+    print(f"next: {command('task', 'check', path)}")  # noqa: T201
     return EXIT_DONE
 
 
@@ -41,13 +42,13 @@ def check(arguments: list[str]) -> int:
     made = parser("check", CHECK)
     made.add_argument("path", type=Path, help="a task directory, or a directory of task directories")
     made.add_argument("overrides", nargs="*", help="oracle=NAME, sandbox=NAME, calibrate.runs=3 and the like")
-    options = made.parse_args(arguments)
+    options = made.parse_intermixed_args(arguments)
     malformed = list(_malformed(options.path))
     if malformed:
         print("\n".join(malformed))  # noqa: T201
         return EXIT_USAGE
-    words = [*options.overrides, *search_path(options), "task=directory", f"task.path={json.dumps(str(options.path))}"]
-    problems = list(_unproven(words))
+    words = [*options.overrides, "task=directory", f"task.path={json.dumps(str(options.path))}"]
+    problems = list(_unproven(words, options.config_dir))
     print("\n".join(problems) if problems else f"{options.path}: whole, and proven in both directions")  # noqa: T201
     return EXIT_REFUSED if problems else EXIT_DONE
 
@@ -70,10 +71,10 @@ def _malformed(path: Path) -> Iterator[str]:
             yield str(error)
 
 
-def _unproven(words: Sequence[str]) -> Iterator[str]:
+def _unproven(words: Sequence[str], own: str | None) -> Iterator[str]:
     from recurve_eval import app
 
-    with app.initialised():
+    with app.initialised(own):
         calibrant = app.calibrants(words)[0]
         sandbox: Sandbox = app.instantiate(app.compose(words)["sandbox"])
     document = _calibrated(calibrant)

@@ -11,7 +11,7 @@ from typing import Any
 
 from recurve_eval.cli.analyze import analyze
 from recurve_eval.cli.doctor import doctor
-from recurve_eval.cli.targets import TARGETS, run_dirs
+from recurve_eval.cli.targets import TARGETS, run_dirs, take_own
 from recurve_eval.errors import EXIT_DONE, InfraError, RecurveError
 
 __all__ = ["analyze", "doctor", "mirror", "status"]
@@ -20,6 +20,7 @@ __all__ = ["analyze", "doctor", "mirror", "status"]
 def _parser(verb: str, text: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"recurve-eval {verb}", description=text)
     parser.add_argument("target", nargs="*", help=TARGETS)
+    take_own(parser)
     return parser
 
 
@@ -27,8 +28,8 @@ def status(arguments: list[str]) -> int:
     """What is sealed, running and spent."""
     parser = _parser("status", "What is sealed, running and spent in a run directory.")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each run directory")
-    options = parser.parse_args(arguments)
-    for run_dir in run_dirs(options.target):
+    options = parser.parse_intermixed_args(arguments)
+    for run_dir in run_dirs(options.target, options.config_dir):
         facts = _status(run_dir)
         if options.json:
             print(json.dumps(facts, sort_keys=True))  # noqa: T201
@@ -76,8 +77,8 @@ def mirror(arguments: list[str]) -> int:
     """Send the tracker what it lacks."""
     from recurve_eval.tracking import follower
 
-    options = _parser("mirror", "Send the tracker the ledger's rows that it lacks.").parse_args(arguments)
-    for run_dir in run_dirs(options.target):
+    options = _parser("mirror", "Send the tracker the ledger's rows that it lacks.").parse_intermixed_args(arguments)
+    for run_dir in run_dirs(options.target, options.config_dir):
         try:
             sent = follower.mirror(run_dir, follower.load_tracker(run_dir))
         except RecurveError:

@@ -13,6 +13,7 @@ from typing import Any
 from recurve_eval import app
 from recurve_eval.app import Study
 from recurve_eval.calibration.judge import rates_for_run
+from recurve_eval.commands import command
 from recurve_eval.errors import EXIT_DONE, EXIT_UNSCORED, Drift, InfraError, Interrupted, Refused, SpendRefused
 from recurve_eval.execute.bench import preflight
 from recurve_eval.execute.describe import plan_text, refusal
@@ -151,7 +152,7 @@ def _end_mirror(run: Run, follower: Follower, timeout_s: float, publish_s: float
         run.bench.events.append("mirror_behind", error=str(error)[:500])
         print(  # noqa: T201
             f"the tracker lacks rows ({error}); results are complete in {run.dir}. "
-            f"Repair it with: recurve-eval mirror {run.dir}",
+            f"Repair it with: {command('mirror', run.dir)}",
             file=sys.stderr,
         )
     return done

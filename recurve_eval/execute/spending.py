@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from recurve_eval.app import Study
-from recurve_eval.axes import Point
+from recurve_eval.axes import Point, reaching
 from recurve_eval.calibration.document import Settings
 from recurve_eval.calibration.judge import complaint
 from recurve_eval.calibration.store import Store
 from recurve_eval.calibration.subject import Subject
 from recurve_eval.cell import Adapters
-from recurve_eval.config import leaves
+from recurve_eval.commands import command
 from recurve_eval.errors import Drift, Refused, SpendRefused
 from recurve_eval.plan import Condition
 from recurve_eval.ports import Agent, Metered
 from recurve_eval.study import reviewing
 
 UNPROTECTED = "unprotected"
-_OWN = ("task", "oracle", "calibrate", "experiment")  # groups whose overrides a calibration shares with its study
 
 
 def gate_spending(study: Study) -> None:
@@ -50,10 +48,10 @@ def gate_spending(study: Study) -> None:
     _refuse_unknowable(study)
     if not spend["allow_unprotected"]:
         _refuse_unprotected(study)
-    for why, command in unproven(study, paid=True):
+    for why, remedy in unproven(study, paid=True):
         raise SpendRefused(
             f"{price.paid_cells} paid cells need an oracle that has proven itself in both directions, and {why}. "
-            f"Run: {command}"
+            f"Run: {remedy}"
         )
 
 
@@ -131,8 +129,8 @@ def _warn(study: Study) -> None:
         found = list(unproven(study))
     except Drift as error:
         found = [(str(error), "")]
-    for why, command in found:
-        print(f"note: the oracle is not proven: {why}." + (f" Run: {command}" if command else ""), file=sys.stderr)  # noqa: T201
+    for why, remedy in found:
+        print(f"note: the oracle is not proven: {why}." + (f" Run: {remedy}" if remedy else ""), file=sys.stderr)  # noqa: T201
 
 
 def unproven(study: Study, paid: bool | None = None) -> Iterable[tuple[str, str]]:
@@ -156,23 +154,7 @@ def settings_of(node: Any) -> Settings:
 
 
 def calibrate_command(study: Study, point: Point) -> str:
-    """The command that calibrates for a point: its overrides as far as benchmark and oracle hang on them.
-
-    An override elsewhere counts where its value reaches them by interpolation, with its group's choice.
-    """
-    index = study.points.index(point)
-    config = study.plan.conditions[index].config
-    reached = {value for group in ("task", "oracle") for _, value in leaves(config[group]) if isinstance(value, str)}
-    values = [o for o in point.overrides if "." in o.split("=", 1)[0] and _head(o) not in _OWN]
-    linked = {_head(o) for o in values if _value(o) in reached}
-    kept = [o for o in point.overrides if _head(o) in {*_OWN, *linked} or o.startswith("run.outputs=")]
-    kept += [o for o in point.overrides if o.startswith("hydra.searchpath=")]
-    return shlex.join(["recurve-eval", "calibrate", *kept])
-
-
-def _head(override: str) -> str:
-    return override.split("=", 1)[0].lstrip("+~").replace("/", ".").split(".")[0]
-
-
-def _value(override: str) -> str:
-    return override.split("=", 1)[-1].strip("'\"")
+    """The command that calibrates for a point: its overrides as far as benchmark and oracle hang on them."""
+    config = study.plan.conditions[study.points.index(point)].config
+    kept = reaching(point.overrides, config, ("task", "oracle", "calibrate"))
+    return command("calibrate", *kept, *(o for o in point.overrides if o.startswith("run.outputs=")), own=study.own)

@@ -224,6 +224,7 @@ class Trial:
     """What a counterexample said of the work, of its wrong implementation and of its right one (None: not given).
 
     ``moved`` says that it gave another verdict on the same work laid down as a fixture: it judges how it is asked.
+    ``hung`` says that it timed out twice on the work, and was asked nothing after that.
     """
 
     work: GateVerdict
@@ -233,18 +234,25 @@ class Trial:
     output: str = ""
     flaky: bool = False
     moved: bool = False
+    hung: bool = False
 
 
 def try_out(context: GateContext, proposal: Proposal, label: str) -> Trial:
-    """Run a counterexample, twice; the two runs must agree. Raises Unjudgeable."""
+    """Run a counterexample, twice; the two runs must agree. Raises Unjudgeable.
+
+    One that is BROKEN on the work shows nothing, whatever it says of the rest or another time: nobody contests,
+    captures, vetoes or takes back by it. So one that hangs there ends the trial, and does not hang on all the rest.
+    """
     limits = context.record.state.get("limits", Limits())
     results = []
     for _ in range(2):
         with Examination(partial(session_place, context, label), limits) as examination:
             results.append(_once(examination, proposal))
-    first, again = results
-    flaky = (first.work, first.wrong, first.right) != (again.work, again.wrong, again.right)
-    return replace(first, flaky=flaky)
+        if results[-1].hung:
+            break
+    first, again = results[0], results[-1]
+    rest = () if again.hung else ((first.wrong, again.wrong), (first.right, again.right))
+    return replace(first, flaky=any(a is not b for a, b in ((first.work, again.work), *rest)))
 
 
 _SCRIPT, _WRONG, _RIGHT, _WORK = (f"{FIXTURES}/{name}" for name in ("counterexample", "wrong", "right", "work"))
@@ -255,6 +263,8 @@ def _once(examination: Examination, proposal: Proposal) -> Trial:
     claim = Claim(proposal.claim, proposal.reason, words)
     with examination.beside(partial(_lay_out, proposal)):
         work = examination.run(Case(claim))
+        if work.timed_out:
+            return Trial(work.verdict, None, None, work.line, work.output, hung=True)
         return Trial(
             work.verdict,
             examination.run(Case(claim, _WRONG)).verdict if proposal.wrong else None,

@@ -100,7 +100,7 @@ class DockerOracle(WarmOracle):
         if self.recipe:
             pin = recipe.load(self.recipe).pin
             if pin is None:
-                raise Refused(f"recipe {self.recipe} has no pin.json; make it: {self._build()} oracle.repin=true")
+                raise Refused(f"recipe {self.recipe} has no pin.json; make it: {self._build()} --repin")
             return pin.image_id
         if not (_IMAGE_ID.fullmatch(self.image) or _BY_DIGEST.fullmatch(self.image)):
             raise ConfigError(

@@ -20,7 +20,7 @@ from typing import Any
 from docker.errors import ImageNotFound
 
 from recurve_eval.domain import JSON, Grade, OracleEnv, OracleJob, OracleVerdict, UnscoredReason
-from recurve_eval.errors import ConfigError
+from recurve_eval.errors import ConfigError, Refused
 from recurve_eval.oracle import suite
 from recurve_eval.oracle.container import Contained
 from recurve_eval.oracle.daemon import TROUBLE, connect, labels, reap_orphans, walls
@@ -182,17 +182,14 @@ class FreshOracle:
         )  # fmt: skip
 
     def lacks(self, image: str) -> str | None:
-        """None where Docker holds the image; else what is missing, and the command that makes it."""
+        """None where Docker holds the image; else what is missing. Raises Refused where Docker does not answer."""
         try:
             with closing(connect(self.docker_host)) as client:
                 client.images.get(image)
         except ImageNotFound:
-            return (
-                f"Docker does not hold the image {image}; build it: recurve-eval oracle build oracle=instance task=... "
-                "task.select=[...]; or load or pull it"
-            )
+            return _missing(image)
         except TROUBLE as error:
-            return f"Docker does not answer ({error})"
+            raise Refused(f"Docker does not answer ({error})") from None
         return None
 
     def _image(self, job: OracleJob) -> str:
@@ -201,7 +198,9 @@ class FreshOracle:
             with closing(connect(self.docker_host)) as client:
                 return str(client.images.get(str(job.image)).id)
         except ImageNotFound:
-            raise ServerLost(f"has no image: {self.lacks(str(job.image))}", final=True) from None
+            raise ServerLost(
+                f"has no image: {_missing(str(job.image))} (recurve-eval oracle build oracle=instance)", final=True
+            ) from None
         except TROUBLE as error:
             raise ServerLost(f"has no Docker: {error}") from None
 
@@ -256,6 +255,10 @@ class _Lost(Exception):
     def __init__(self, grade: Grade) -> None:
         super().__init__(grade.detail)
         self.grade = grade
+
+
+def _missing(image: str) -> str:
+    return f"Docker does not hold the image {image}; load or pull it, or build it"
 
 
 def _after_losses(losses: list[ServerLost]) -> Grade:

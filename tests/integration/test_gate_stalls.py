@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -16,14 +17,16 @@ import pytest
 
 import recurve_eval
 from recurve_eval.domain import GateVerdict
-from recurve_eval.gates.adversary import Adversary
+from recurve_eval.gates.adversary import Adversary, worthless
 from recurve_eval.gates.ci import CommandCheck
 from recurve_eval.gates.governor import MechanicalGovernor
+from recurve_eval.gates.probes import Limits
+from recurve_eval.gates.review import Proposal, Trial
 from tests.conftest import QUICK, Cli
 from tests.gating import ARMS, CLAIMS, GOOD, LEDGER, PROBE, gated, write
 from tests.integration.test_gate_reviews import WRONG, reviewed, say, saying
 
-GREEN, BROKEN = GateVerdict.GREEN, GateVerdict.BROKEN
+GREEN, RED, BROKEN = GateVerdict.GREEN, GateVerdict.RED, GateVerdict.BROKEN
 DOUBLES = ".recurve/probes/doubles.py"
 LIMIT = 4.0
 SHORT = LEDGER.replace("    traps", f"    timeout_s: {LIMIT}\n    traps")
@@ -204,6 +207,25 @@ def test_a_counterexample_that_stands_still_once_is_captured(tmp_path: Path) -> 
         assert cell.record.adversary is not None
         assert len(cell.record.adversary["captured"]) == 1
         assert [t["then"] for t in findings[-1].evidence["asked_twice"]] == ["GREEN", "RED"]  # type: ignore[index, union-attr]
+
+
+def test_a_counterexample_that_never_ends_on_the_work_is_asked_nothing_more(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with reviewed(tmp_path, Adversary(reviewer=saying(tmp_path))) as cell:
+        assert cell.author().verdict is GREEN
+        cell.record.state["limits"] = Limits(timeout_s=2.0)
+        say(tmp_path, "object", {"probe": standing(mark, *range(1, NEVER)), "wrong": WRONG, "right": WRONG})
+        assert cell.turn({"solution.py": GOOD})[-1].verdict is GREEN
+        assert cell.record.adversary is not None
+        assert [d["why"] for d in cell.record.adversary["discarded"]] == ["it cannot judge"]
+        assert asked(mark) == 2
+
+
+def test_a_counterexample_that_cannot_judge_the_work_shows_nothing_whatever_it_says_of_the_rest() -> None:
+    for wrong, right in itertools.product((GREEN, RED, BROKEN, None), repeat=2):
+        for flaky, moved in itertools.product((False, True), repeat=2):
+            tried = Trial(BROKEN, wrong, right, flaky=flaky, moved=moved)
+            assert worthless(None, Proposal("doubles", "", "probe"), tried)  # type: ignore[arg-type]
 
 
 def counted(mark: Path, *at: int) -> list[str]:

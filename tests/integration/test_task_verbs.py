@@ -12,6 +12,7 @@ from recurve_eval.__main__ import main
 from recurve_eval.benchmarks.demo import DemoBenchmark
 from recurve_eval.domain import Submission
 from recurve_eval.errors import Leak
+from recurve_eval.resources import conf_dir
 
 Say = Callable[..., tuple[int, str, str]]
 QUICK = ("oracle=process", "sandbox=process", "calibrate.runs=1")
@@ -37,11 +38,13 @@ def edited(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def test_benchmarks_are_listed_and_what_one_lacks_is_said(say: Say) -> None:
-    code, out, _ = say("task", "list")
+def test_benchmarks_are_listed_ones_own_too_and_what_one_lacks_is_said(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "conf/task").mkdir(parents=True)
+    (tmp_path / "conf/task/mine.yaml").write_text((conf_dir() / "task/demo.yaml").read_text())
+    code, out, _ = say("task", "list", "--config-dir", "conf")
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert code == 0
-    assert lines["demo"].split()[1] == "14"
+    assert lines["demo"].split()[1] == lines["mine"].split()[1] == "14"
     assert "task.path has no value" in lines["directory"]
     assert "not on this machine" in lines["humaneval"]  # and nothing was downloaded
 

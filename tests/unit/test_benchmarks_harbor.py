@@ -24,7 +24,7 @@ from recurve_eval.domain import (
     OracleVerdict,
     Submission,
 )
-from recurve_eval.errors import ConfigError, Drift, Refused, UnknownName
+from recurve_eval.errors import ConfigError, Drift, NoImage, UnknownName
 from recurve_eval.oracle import suite
 from recurve_eval.ports import TurnRequest
 
@@ -137,7 +137,7 @@ def test_what_is_pinned_is_held(root: Path) -> None:
     assert len({str(before), str(moved), str(Harbor(path=str(root)).pins())}) == 3
     with pytest.raises(Drift, match=r"0{64}"):
         Harbor(path=str(root), sha256="0" * 64).task_ids()
-    with pytest.raises(Refused, match=r"oracle build oracle=instance task=harbor .*task.select=\[sort-json\]"):
+    with pytest.raises(NoImage, match=r"sort-json has no image: name one by digest in .*images.json, or build it"):
         Harbor(path=str(root)).oracle_job("sort-json", by_an_agent({}))
     with pytest.raises(UnknownName):
         Harbor(path=str(root)).task("sorted")

@@ -11,7 +11,7 @@ import pytest
 from repositories import FIXED, TEST_ADD, Tiny, git, make
 
 from recurve_eval.domain import Submission
-from recurve_eval.errors import ConfigError, Drift, Refused, UnknownName
+from recurve_eval.errors import ConfigError, Drift, NoImage, UnknownName
 from recurve_eval.workspace import materialize
 
 ID = "tiny__calc-1"
@@ -121,11 +121,9 @@ def test_the_dataset_hash_covers_rows_settings_and_images(tiny: Tiny) -> None:
     assert len(seen) == 4
 
 
-def test_a_missing_image_is_refused_with_the_command_that_builds_it(tiny: Tiny) -> None:
+def test_a_missing_image_is_refused_with_the_file_that_may_name_it(tiny: Tiny) -> None:
     (tiny.root / "images.json").unlink()
-    with pytest.raises(
-        Refused, match=r"recurve-eval oracle build oracle=instance task=swebench task.select=\[tiny__calc-1\]"
-    ):
+    with pytest.raises(NoImage, match=r"name one by digest in .*images.json, or build it"):
         tiny.bench().oracle_job(ID, Submission.of_reference("canonical", {"calc.py": b""}))
 
 

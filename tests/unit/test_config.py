@@ -184,8 +184,9 @@ def test_the_users_own_directory_may_have_any_name(tmp_path: Path) -> None:
     place = tmp_path / "a,b 'c (d]"
     (place / "arm").mkdir(parents=True)
     (place / "arm" / "mine.yaml").write_text((conf_dir() / "arm" / "A0.yaml").read_text())
-    assert app.compose(["arm=mine", *app.search_path(place)])["arm"]["name"] == "A0"
-    assert app.search_path(None) == []
+    GlobalHydra.instance().clear()
+    with app.initialised(place):
+        assert app.compose(["arm=mine"])["arm"]["name"] == "A0"
 
 
 @pytest.mark.parametrize("verb", ["calibrate", "intercept", "task list"])
@@ -208,6 +209,44 @@ def test_only_keys_of_the_same_group_are_offered() -> None:
 def test_an_unreadable_override_is_named() -> None:
     with pytest.raises(ConfigError, match="cannot read the override"):
         app.build_study(["arm=[A0"])
+
+
+@pytest.mark.parametrize(
+    ("verb", "word", "said"),
+    [
+        (
+            "intercept",
+            "+source=mutants",
+            "'+source=mutants': source is there already, so it takes no plus; write source=mutants",
+        ),
+        ("intercept", "++layers=arms", "write layers=arms"),
+        ("intercept", "+claims=none,agent", "write claims=none"),
+        (
+            "intercept",
+            "~claims",
+            "a group cannot be removed; choose an option of it, claims=NAME. Groups: task, model,",
+        ),
+        ("intercept", "~source=known_bad", "choose an option of it, source=NAME"),
+        ("intercept", "~gate/checks", "'~gate/checks': a group cannot be removed"),
+        ("intercept", "+replay=outputs/x", "'+replay=outputs/x': replay stands without a sign; write replay=outputs/x"),
+        ("intercept", "source=null", "(in source=null). An option has a name"),
+        (
+            "calibrate",
+            "+run.workers=2",
+            "'+run.workers=2': run.workers is there already, so it takes no plus; write run.workers=2",
+        ),
+        ("plan", "+run.workers=2", "write run.workers=2"),
+        ("plan", "~run.worker", "unknown key 'run.worker' in the configuration. Did you mean 'run.workers'?"),
+        ("plan", "agent=null", "(in agent=null). An option has a name"),
+    ],
+)
+def test_a_sign_or_a_null_is_answered_by_every_verb_with_what_to_write(
+    verb: str, word: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    GlobalHydra.instance().clear()
+    assert main([verb, word]) == EXIT_USAGE
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["gate/hardening=null", "budget=null", "task=1"])
