@@ -13,8 +13,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from recurve_eval import stats
 from recurve_eval.resources import conf_dir
-from tests.conftest import REPOSITORY
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 REFERENCE = REPOSITORY / "docs/reference"
 
