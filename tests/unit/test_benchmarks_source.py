@@ -173,7 +173,7 @@ def read(url: str, sha256: str, endpoint: str = "", before: str = "") -> subproc
 
 def test_without_the_extra_its_name_is_said(places: Path) -> None:
     done = read("hf://datasets/org/set@v1/a.jsonl", "", before="sys.modules['huggingface_hub'] = None")
-    assert done.returncode == 1 and "ConfigError" in done.stderr and "pip install recurve-eval[hf]" in done.stderr
+    assert done.returncode == 1 and "ConfigError" in done.stderr and "pip install 'recurve-eval[hf]'" in done.stderr
     assert cached(places) == []
 
 
