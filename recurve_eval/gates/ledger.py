@@ -37,6 +37,7 @@ LEDGER = f"{HOME}/claims.yaml"
 FIXTURES = f"{HOME}/.fixtures"  # of a private copy: where the gate lays down what is judged instead of the work
 MAX_BYTES = 256 * 1024
 MAX_CLAIMS = 200
+_MAX_DEPTH, _MAX_EVENTS = 20, 100 * MAX_CLAIMS
 MAX_TIMEOUT_S = 600.0
 KINDS = ("mechanical", "model")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -124,9 +125,16 @@ class _Reader:
         import yaml
 
         try:
-            for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            depth = 0
+            for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
                 if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                     self.fail(event, "anchors and aliases are not allowed: write each value out")
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+                # Both bound the time of reading, which grows with the square of the depth.
+                if depth > _MAX_DEPTH:
+                    self.fail(event, "nested too deeply")
+                if count > _MAX_EVENTS:
+                    self.fail(event, "holds too many values")
             root = yaml.compose(text, Loader=yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark

@@ -64,9 +64,23 @@ def test_each_fault_is_named_with_its_line(old: str, new: str, line: int, said: 
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "schema: 1\nclaims: []\n", "[" * 5000, "a: *b", "\x00", "- 1\n"])
+@pytest.mark.parametrize("text", ["", "schema: 1\nclaims: []\n", "a: *b", "\x00", "- 1\n"])
 def test_no_ledger_is_an_error_with_a_line(text: str) -> None:
     with pytest.raises(LedgerError, match=r"^\.recurve/claims\.yaml:\d+: "):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 250_000, "nested too deeply"),
+        ("? " * 120_000, "nested too deeply"),
+        ("[" + "a," * 120_000 + "]", "too many"),
+    ],
+    ids=["brackets", "keys", "items"],
+)
+def test_a_ledger_that_would_take_hours_to_read_is_refused_before_that(text: str, said: str) -> None:
+    with pytest.raises(LedgerError, match=said):
         parse(text)
 
 
