@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from recurve_eval.errors import ConfigError, UnknownName
 
@@ -325,9 +325,7 @@ def _merge(key: str, node: Mapping[str, Any], schema: type, choices: Mapping[str
     try:
         merged = OmegaConf.merge(OmegaConf.structured(schema), dict(node))
     except OmegaConfBaseException as error:
-        full = getattr(error, "full_key", None)
-        name = f"{key}.{full}" if full else key
-        raise ConfigError(f"{name}: {_first_line(error)}{_place(key, choices)}") from None
+        raise _misfit(error, key, node, choices) from None
     assert isinstance(merged, DictConfig)
     for name, value in _respelt(dict(node), OmegaConf.to_container(merged)):
         said = str(value).lower() if isinstance(value, bool) else value
@@ -340,6 +338,36 @@ def _merge(key: str, node: Mapping[str, Any], schema: type, choices: Mapping[str
     for missing in sorted(unset | OmegaConf.missing_keys(merged)):
         raise ConfigError(f"{key}.{missing} has no value: set it, e.g. {key}.{missing}=...{_place(key, choices)}")
     return merged
+
+
+def _misfit(
+    error: OmegaConfBaseException, key: str, node: Mapping[str, Any], choices: Mapping[str, str]
+) -> ConfigError:
+    """OmegaConf's account of a value that does not fit, in words of the configuration."""
+    full, kind, said = getattr(error, "full_key", None), getattr(error, "object_type", None), _first_line(error)
+    name = f"{key}.{full}" if full else key
+    if isinstance(error, ConfigKeyError | ConfigAttributeError) and dataclasses.is_dataclass(kind):
+        stem = name.rpartition(".")[0]
+        return UnknownName("key", name, [f"{stem}.{field.name}" for field in dataclasses.fields(kind)])
+    wanted = next((words for part, words in _WANTED.items() if part in said), None)
+    value = _at(node, full)
+    if wanted and value is not None and not isinstance(value, dict | list):
+        said = f"{value!r} is {wanted}" + (f": write {name}=[{value}]" if "list" in wanted else "")
+    return ConfigError(f"{name}: {said}{_place(key, choices)}")
+
+
+_WANTED = {
+    "is not a ListConfig": "no list",
+    "could not be converted to Float": "no number",
+    "could not be converted to Integer": "no whole number",
+    "is not a valid bool": "neither true nor false",
+}
+
+
+def _at(node: Any, path: str | None) -> Any:
+    for name in (path or "").split("."):
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node
 
 
 def _respelt(given: Any, kept: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -13,6 +13,10 @@ from recurve_eval.domain import digest
 from recurve_eval.errors import ConfigError, Drift
 
 
+class NotHere(ConfigError):
+    """A dataset is neither on this machine nor to be had from an address."""
+
+
 @dataclass
 class Source:
     """One dataset file. Nothing is read before it is asked for.
@@ -62,9 +66,7 @@ class Source:
         if local is not None:
             return local
         if not self.url:
-            raise ConfigError(
-                f"the {self.what} dataset is not on this machine, and {self.key}.url is null. {self._advice}"
-            )
+            raise NotHere(f"the {self.what} dataset is not on this machine, and {self.key}.url is null. {self._advice}")
         if urllib.parse.urlsplit(self.url).scheme == "file":
             return _local(self.url)
         return self._cached(self.url)

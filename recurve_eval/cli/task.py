@@ -74,6 +74,7 @@ def listing(arguments: list[str]) -> int:
 def _benchmarks(own: str | None) -> Iterator[dict[str, Any]]:
     """Every option of the group; what keeps one from being read stands in its place."""
     from recurve_eval import app
+    from recurve_eval.benchmarks.source import NotHere
 
     with app.initialised(own):
         for name in app.options_of("task"):
@@ -81,6 +82,12 @@ def _benchmarks(own: str | None) -> Iterator[dict[str, Any]]:
                 node = app.compose([f"task={name}"])["task"]
                 found = app.instantiate({**node, "url": None} if "url" in node else node)  # a list downloads nothing
                 ids, pins = found.task_ids(), found.pins()
+            except NotHere as error:
+                later = (
+                    f"not on this machine; a plan downloads it from {node['url']}" if node.get("url") else str(error)
+                )
+                yield {"benchmark": name, "tasks": None, "problem": later}
+                continue
             except (ConfigError, Drift) as error:
                 yield {"benchmark": name, "tasks": None, "problem": str(error)}
                 continue

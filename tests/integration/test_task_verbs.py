@@ -47,6 +47,7 @@ def test_benchmarks_are_listed_ones_own_too_and_what_one_lacks_is_said(say: Say,
     assert lines["demo"].split()[1] == lines["mine"].split()[1] == "14"
     assert "task.path has no value" in lines["directory"]
     assert "not on this machine" in lines["humaneval"]  # and nothing was downloaded
+    assert "a plan downloads it from https://" in lines["evalplus_mbpp"]
 
 
 def test_the_tasks_of_one_benchmark_are_listed(say: Say) -> None:
