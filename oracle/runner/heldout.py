@@ -180,9 +180,20 @@ def compiled(source: bytes, label: str, watch_name: str | None) -> types.CodeTyp
 _METHODS = {name for name, v in vars(unittest.TestCase).items() if callable(v) or isinstance(v, classmethod)}
 
 
-def functions_of(case: Any) -> dict[str, Any]:
-    """The tests of a class, and what it has instead of unittest's own; its data may change."""
-    return {name: value for name, value in vars(case).items() if name.startswith("test") or name in _METHODS}
+class Methods:
+    """The tests of a class, and what it has instead of unittest's own, when this was made; its data may change."""
+
+    def __init__(self, case: Any) -> None:
+        self.case = case
+        self._held = self._now()
+
+    def _now(self) -> dict[str, Any]:
+        names = vars(self.case).items()
+        return {name: value for name, value in names if name.startswith("test") or name in _METHODS}
+
+    def altered(self) -> bool:
+        now = self._now()
+        return now.keys() != self._held.keys() or any(now[name] is not value for name, value in self._held.items())
 
 
 class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -193,7 +204,7 @@ class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.data = {path: content for path, content in files.items() if not path.endswith(".py")}
         self._sources = {os.path.basename(path)[:-3]: source for path, source in files.items() if path.endswith(".py")}
         self._code: dict[str, types.CodeType] = {}
-        self._cases: list[tuple[Any, dict[str, Any]]] = []
+        self._cases: list[Methods] = []
 
     def code(self) -> dict[str, types.CodeType]:
         """Compile everything. Raises SyntaxError, which is the harness's fault and not the submission's."""
@@ -222,15 +233,14 @@ class HeldOut(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.exec_module(module, stem)
         kinds = [value for value in vars(module).values() if isinstance(value, type)]
         cases = [kind for kind in kinds if kind.__module__ == module.__name__ and issubclass(kind, unittest.TestCase)]
-        self._cases += [(case, functions_of(case)) for case in cases]
+        self._cases += map(Methods, cases)
         return module
 
     def altered(self) -> str | None:
         """Name a class of tests whose methods are no longer what they were, or None."""
-        for case, functions in self._cases:
-            now = functions_of(case)
-            if now.keys() != functions.keys() or any(now[name] is not value for name, value in functions.items()):
-                return "a method of the tests' class %s" % case.__name__
+        for methods in self._cases:
+            if methods.altered():
+                return "a method of the tests' class %s was replaced" % methods.case.__name__
         return None
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:

@@ -21,7 +21,7 @@ import unittest
 from typing import Any, Callable
 
 from .conventions import CANARIES, HarnessFault, MustFail, Result, Stage
-from .heldout import below, functions_of
+from .heldout import Methods, below
 from .loading import describe
 
 _AT_CLASS_LEVEL = ("setUpClass", "tearDownClass")
@@ -97,19 +97,17 @@ class _Own:
         declared = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
         self._bound = {name for node in tree.body for name in _binds(node)} - declared
         self._held: dict[str, Any] = {}
-        self._case: Any = None
-        self._functions: dict[str, Any] = {}
+        self._methods: Methods | None = None
 
     def remember(self, case: Any) -> None:
         self._held = {name: self._names[name] for name in self._bound if name in self._names}
-        self._case, self._functions = case, functions_of(case)
+        self._methods = Methods(case)
 
     def changed(self) -> str | None:
         for name, value in self._held.items():
             if self._names.get(name) is not value:
                 return "%s of the tests was replaced" % name
-        now = functions_of(self._case)
-        if now.keys() != self._functions.keys() or any(now[name] is not f for name, f in self._functions.items()):
+        if self._methods is not None and self._methods.altered():
             return "the test class was altered"
         return self.shadowed()
 

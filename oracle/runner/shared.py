@@ -45,13 +45,9 @@ def _prepare(job: dict[str, Any], channel: Channel, changed: Callable[[], str | 
     except SyntaxError as error:
         raise HarnessFault("the held-out tests do not compile: " + describe(error)) from None
     disarmed = guard.set_cross_check(watch.cross_check)
-    stage = Stage(channel, held, watch, job["params"], lambda: changed() or disarmed() or _replaced(held.altered()))
+    stage = Stage(channel, held, watch, job["params"], lambda: changed() or disarmed() or held.altered())
     guard.arm(trusted_paths(), ("/proc", _RUNNER))
     return stage
-
-
-def _replaced(what: str | None) -> str | None:
-    return what and "%s was replaced" % what
 
 
 def _load(job: dict[str, Any], channel: Channel, stage: Stage, work: str) -> Any:

@@ -83,7 +83,7 @@ def read_exactly(fd: int, count: int, read: Callable[[int, int], bytes] = os.rea
         try:
             part = read(fd, min(count, 1 << 20))
         except ConnectionError as error:
-            raise Closed(str(error)) from None
+            raise Reset(str(error)) from None
         if not part:
             raise Closed("end of stream")
         parts.append(part)
