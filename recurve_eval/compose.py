@@ -151,12 +151,12 @@ def explain(
     groups = (*cfg.GROUPS, *extra)
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        extra = (
+        besides = (
             "the shipped options; joblib, ray and slurm come with the extras of those names"
             if "launcher" in group
             else ""
         )
-        return UnknownName("option", f"{group}={name}", [f"{group}={o}" for o in error.options], extra)
+        return UnknownName("option", f"{group}={name}", [f"{group}={o}" for o in error.options], besides)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = lines[0] if lines else type(error).__name__
     if isinstance(error, UnicodeDecodeError):

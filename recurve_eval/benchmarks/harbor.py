@@ -30,7 +30,7 @@ from recurve_eval.domain import (
     TreeFile,
     digest,
 )  # fmt: skip
-from recurve_eval.errors import ConfigError, Drift, NoImage
+from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.leak import HeldOutScanner
 
 SOLVE = "solve.sh"
@@ -131,10 +131,7 @@ class Harbor:
     # -- images ----------------------------------------------------------------------------------
 
     def image(self, task_id: str) -> str:
-        image = self._images.get(self._find(task_id).id)
-        if image is None:
-            raise NoImage(f"task {task_id} has no image: name one by digest in {self._images_file}, or build it")
-        return image
+        return pinned.image_of(self._find(task_id).id, self._images, self._images_file)
 
     def image_plan(self, task_id: str) -> ImagePlan:
         found = self._find(task_id)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recurve_eval.errors import ConfigError
+from recurve_eval.errors import ConfigError, NoImage
 
 _IMAGE = re.compile(r"(?:[a-z0-9][\w./:-]*@)?sha256:[0-9a-f]{64}")
 
@@ -29,6 +30,14 @@ def read_images(path: Path) -> dict[str, str]:
                 "NAME@sha256:...), as shown by: docker image inspect --format '{{.Id}}' NAME"
             )
     return found
+
+
+def image_of(task_id: str, images: Mapping[str, str], path: Path) -> str:
+    """A task's image among those that ``path`` names. Raises NoImage."""
+    image = images.get(task_id)
+    if image is None:
+        raise NoImage(f"task {task_id} has no image: name one by digest in {path}, or build it")
+    return image
 
 
 def write_image(path: Path, task_id: str, image: str) -> Path:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from recurve_eval.benchmarks import loading
 from recurve_eval.benchmarks.common import find
-from recurve_eval.benchmarks.pinned import read_images, write_image
+from recurve_eval.benchmarks.pinned import image_of, read_images, write_image
 from recurve_eval.benchmarks.swebench_env import Setting, Settings, read_settings
 from recurve_eval.benchmarks.swebench_repo import Tree, applied, clone_of, tree_of
 from recurve_eval.benchmarks.swebench_rows import Instance, added, row_of, statement_of, test_files
@@ -38,7 +38,7 @@ from recurve_eval.domain import (
     TreeFile,
     digest,
 )  # fmt: skip
-from recurve_eval.errors import ConfigError, Drift, NoImage
+from recurve_eval.errors import ConfigError, Drift
 from recurve_eval.leak import HeldOutScanner
 from recurve_eval.resources import oracle_dir
 
@@ -158,10 +158,7 @@ class SweBench:
     # -- images ----------------------------------------------------------------------------------
 
     def image(self, task_id: str) -> str:
-        image = self._images.get(self._find(task_id).instance_id)
-        if image is None:
-            raise NoImage(f"task {task_id} has no image: name one by digest in {self._images_file}, or build it")
-        return image
+        return image_of(self._find(task_id).instance_id, self._images, self._images_file)
 
     def image_plan(self, task_id: str) -> ImagePlan:
         row = self._find(task_id)

@@ -82,14 +82,10 @@ def _benchmarks(own: str | None) -> Iterator[dict[str, Any]]:
                 node = app.compose([f"task={name}"])["task"]
                 found = app.instantiate({**node, "url": None} if "url" in node else node)  # a list downloads nothing
                 ids, pins = found.task_ids(), found.pins()
-            except NotHere as error:
-                later = (
-                    f"not on this machine; a plan downloads it from {node['url']}" if node.get("url") else str(error)
-                )
-                yield {"benchmark": name, "tasks": None, "problem": later}
-                continue
             except (ConfigError, Drift) as error:
-                yield {"benchmark": name, "tasks": None, "problem": str(error)}
+                later = isinstance(error, NotHere) and node.get("url")
+                why = f"not on this machine; a plan downloads it from {later}" if later else str(error)
+                yield {"benchmark": name, "tasks": None, "problem": why}
                 continue
             yield {"benchmark": name, "tasks": len(ids), "revision": pins.get("dataset_revision")}
 

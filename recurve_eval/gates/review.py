@@ -251,8 +251,8 @@ def try_out(context: GateContext, proposal: Proposal, label: str) -> Trial:
         if results[-1].hung:
             break
     first, again = results[0], results[-1]
-    rest = () if again.hung else ((first.wrong, again.wrong), (first.right, again.right))
-    return replace(first, flaky=any(a is not b for a, b in ((first.work, again.work), *rest)))
+    asked = ("work",) if again.hung else ("work", "wrong", "right")
+    return replace(first, flaky=any(getattr(first, name) is not getattr(again, name) for name in asked))
 
 
 _SCRIPT, _WRONG, _RIGHT, _WORK = (f"{FIXTURES}/{name}" for name in ("counterexample", "wrong", "right", "work"))
